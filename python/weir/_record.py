@@ -1,6 +1,6 @@
 """What a run came to: the record that ``--json`` prints, with names and types.
 
-The record's format is the schema ``weir.run/1``, described in docs/report.md. Members that have no property
+The record's format is the schema ``weir.run/1``, described in docs/record.md. Members that have no property
 here are in :meth:`Record.to_dict`.
 """
 

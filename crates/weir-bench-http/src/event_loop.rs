@@ -16,13 +16,14 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::event::{Timespec, epoll};
 use rustix::time::{TimerfdClockId, TimerfdFlags};
 
 use crate::answer::LastHead;
+use crate::clock::Clock;
 use crate::connection::{Connection, Phase};
 use crate::error::LoadError;
 use crate::gathering::Gathering;
@@ -58,14 +59,14 @@ const ROUND: u64 = SAMPLE / 10;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
-    pub(crate) start: Instant,
-    /// The measured time, nanoseconds since `start`.
+    pub(crate) clock: Clock,
+    /// The measured time, nanoseconds since the run's start.
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) stop: AtomicBool,
     /// Requests granted so far (`-n`).
     pub(crate) granted: AtomicU64,
-    /// When each loop was last seen to go on, nanoseconds since `start`.
+    /// When each loop was last seen to go on, nanoseconds since the run's start.
     pub(crate) beats: Vec<AtomicU64>,
     /// What each loop had counted a moment ago, for when its script does not return.
     pub(crate) published: Vec<Mutex<Option<Tally>>>,
@@ -166,7 +167,7 @@ impl Shared {
     pub(crate) fn seen(&self) -> RunProgress {
         let sum = |of: usize| self.counts.iter().map(|counts| counts[of].load(Relaxed)).sum();
         RunProgress {
-            elapsed: self.start.elapsed(),
+            elapsed: Duration::from_nanos(self.now()),
             warm_up: self.settings.warm_up,
             requests: sum(0),
             errors: sum(1),
@@ -178,9 +179,9 @@ impl Shared {
         self.beats[index].store(self.now(), Relaxed);
     }
 
-    /// Nanoseconds since the run's start.
+    /// Nanoseconds since the run's start, as [`Clock`] counts them.
     pub(crate) fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.clock.now()
     }
 
     /// How long ago that was.

@@ -18,6 +18,7 @@ mod session;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -181,6 +182,22 @@ impl Hub {
 
     fn timeout(&self) -> Duration {
         self.shared.settings.timeout
+    }
+
+    /// What comes of `work` before the time-out by the run's clock: the runtime's goes on while this process
+    /// stands still.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let timeout = u64::try_from(self.timeout().as_nanos()).unwrap_or(u64::MAX);
+        let end = self.now().saturating_add(timeout);
+        let mut work = pin!(work);
+        loop {
+            let left = Duration::from_nanos(end.saturating_sub(self.now()));
+            match tokio::time::timeout(left, work.as_mut()).await {
+                Ok(done) => return Some(done),
+                Err(_) if self.now() >= end => return None,
+                Err(_) => {}
+            }
+        }
     }
 
     fn is_over(&self) -> bool {

@@ -51,6 +51,7 @@
 #![deny(unsafe_code)]
 
 pub mod answer;
+mod clock;
 mod connection;
 mod error;
 mod event_loop;

@@ -14,6 +14,7 @@ use weir_observe::cpu::{self, CpuReader, CpuTicks};
 use weir_units::stats::high;
 use weir_units::{nofile, plain};
 
+use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
 use crate::http2::{self, question::Question};
@@ -185,7 +186,7 @@ fn direct(
     let shared = Arc::new(Shared {
         to: settings.span.map_or(u64::MAX, |span| from.saturating_add(nanos(span))),
         from,
-        start: Instant::now(),
+        clock: Clock::new(),
         stop: AtomicBool::new(false),
         granted: AtomicU64::new(0),
         beats: seats.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -302,6 +303,8 @@ struct Gathered {
     reports: Vec<Option<LoopReport>>,
     server: Reading<ServerUse>,
     cores: Reading<CpuInterval>,
+    /// How long this process stood still.
+    away: Duration,
     interrupted: bool,
 }
 
@@ -327,11 +330,11 @@ fn look(server: &mut Reading<Server>) {
 }
 
 /// The load has ended.
-fn end(server: &mut Reading<Server>, cpu: &mut Option<CpuReader>, halts: &Halts) -> Ended {
+fn end(server: &mut Reading<Server>, cpu: &mut Option<CpuReader>, halts: &Halts<'_>) -> Ended {
     // First, since the server's connections are looked for once more.
     let cores = read(cpu);
     let used = match server {
-        Reading::Value(server) => server.used(halts.time()),
+        Reading::Value(server) => server.used(halts),
         Reading::Missing(why) => Reading::Missing(why.clone()),
     };
     (used, cores)
@@ -346,16 +349,16 @@ fn gather(
     mut server: Reading<Server>,
 ) -> Gathered {
     let mut cpu = CpuReader::open().ok();
-    let (mut before, mut halts) = (begin(&mut server, &mut cpu), Halts::new());
+    let (mut before, mut halts) = (begin(&mut server, &mut cpu), Halts::new(&shared.clock));
     let mut after: Option<Ended> = None;
     let mut reports: Vec<Option<LoopReport>> = (0..count).map(|_| None).collect();
     let (mut missing, mut interrupted, mut warm) = (count, false, shared.from > 0);
-    let mut ending: Option<Instant> = None;
+    let mut ending: Option<u64> = None;
     while missing > 0 {
         let received = receiver.recv_timeout(GLANCE);
-        let now = shared.start.elapsed().as_nanos() as u64;
+        let now = shared.now();
         if warm && now >= shared.from {
-            (before, halts, warm) = (begin(&mut server, &mut cpu), Halts::new(), false);
+            (before, halts, warm) = (begin(&mut server, &mut cpu), Halts::new(&shared.clock), false);
         }
         halts.look(&server);
         match received {
@@ -379,9 +382,8 @@ fn gather(
         if (0..count).any(|index| reports[index].is_none() && stands_still(shared, index, now)) {
             shared.stop.store(true, Relaxed);
         }
-        if (now >= shared.to || shared.stop.load(Relaxed))
-            && ending.get_or_insert_with(Instant::now).elapsed() > GRACE
-        {
+        let is_ending = now >= shared.to || shared.stop.load(Relaxed);
+        if is_ending && shared.since(*ending.get_or_insert(now)) > GRACE {
             break;
         }
     }
@@ -391,15 +393,28 @@ fn gather(
     Gathered {
         reports,
         server: used,
-        cores: match (before, cores) {
-            (Some(before), Some(after)) => match cpu::interval(&before, &after, Duration::ZERO) {
-                Some(window) => Reading::Value(window),
-                None => Reading::Missing("the run was shorter than a clock tick".to_owned()),
-            },
-            _ => Reading::Missing("/proc/stat cannot be read".to_owned()),
-        },
+        cores: cores_used(before.as_deref(), cores.as_deref(), halts.own()),
+        away: halts.own(),
         interrupted,
     }
+}
+
+/// The cores from one reading to the next. Their clocks go on while this process stands still, and its own
+/// does not: then their shares are not those of the measured time.
+fn cores_used(
+    before: Option<&[CpuTicks]>,
+    after: Option<&[CpuTicks]>,
+    away: Duration,
+) -> Reading<CpuInterval> {
+    let why = match before.zip(after) {
+        _ if !away.is_zero() => "weir itself stood still meanwhile",
+        Some((before, after)) => match cpu::interval(before, after, Duration::ZERO) {
+            Some(window) => return Reading::Value(window),
+            None => "the run was shorter than a clock tick",
+        },
+        None => "/proc/stat cannot be read",
+    };
+    Reading::Missing(why.to_owned())
 }
 
 /// Whether a function of the script has kept this loop for so long that a run without an end (`-n`) would
@@ -450,7 +465,7 @@ fn add_up(shared: &Shared, reports: Vec<Option<LoopReport>>) -> Added {
         threads.push(report.script);
     }
     if span.is_zero() {
-        span = Duration::from_nanos((shared.start.elapsed().as_nanos() as u64).saturating_sub(shared.from));
+        span = shared.since(shared.from);
     }
     Added { tally, span, cpu, loops, paths, threads, failed }
 }
@@ -463,9 +478,9 @@ fn outcome(
     script: Option<Script>,
 ) -> LoadOutcome {
     script.iter().for_each(Script::flush);
-    let Gathered { reports, server, cores, interrupted } = gathered;
+    let Gathered { reports, server, cores, away, interrupted } = gathered;
     let Added { tally, span, cpu, loops, paths, threads, failed } = add_up(shared, reports);
-    let evidence = evidence(&shared.settings, &tally, span, (loops, &paths), (server, cores));
+    let evidence = evidence(&shared.settings, &tally, span, (loops, &paths), (server, cores, away));
     LoadOutcome {
         latency: Spectrum::micros(&tally.latency),
         rates: Spectrum::of(tally.rates.iter().copied()),
@@ -482,14 +497,14 @@ fn outcome(
     }
 }
 
-/// What the judge is shown: of the client its loops and their paths, of the machines the server and the
-/// cores.
+/// What the judge is shown: of the client its loops and their paths, of the machines the server, the cores
+/// and how long this process stood still.
 fn evidence(
     settings: &Settings,
     tally: &Tally,
     span: Duration,
     (loops, paths): (Vec<LoopUse>, &[PathSeen]),
-    (server, cores): (Reading<ServerUse>, Reading<CpuInterval>),
+    (server, cores, away): (Reading<ServerUse>, Reading<CpuInterval>, Duration),
 ) -> LoadEvidence {
     // The latency from the send is what client, path and server take; what a plan adds is waiting for a
     // connection.
@@ -521,6 +536,7 @@ fn evidence(
         path: path_use(paths),
         samples: tally.byte_samples.clone(),
         link_rate: None,
+        away,
     }
 }
 
@@ -553,4 +569,19 @@ fn raise_descriptors(settings: &Settings) -> Result<(), LoadError> {
         return Err(LoadError::Descriptors { connections: settings.connections, needed, limit });
     }
     nofile::raise(needed).map_err(|cause| LoadError::system("raise the limit of descriptors", cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_of_a_run_that_stood_still_are_not_told() {
+        let missing = |away| {
+            let used = cores_used(Some(&[]), Some(&[]), away);
+            used.missing().unwrap_or_default().to_owned()
+        };
+        assert_eq!(missing(Duration::from_secs(1)), "weir itself stood still meanwhile");
+        assert_ne!(missing(Duration::ZERO), "weir itself stood still meanwhile");
+    }
 }

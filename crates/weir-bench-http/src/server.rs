@@ -14,6 +14,7 @@ use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::{Filter, SockDiag, SocketId};
 use weir_observe::thread::{self, ThreadTimes};
 
+use crate::clock::Clock;
 use crate::target::Address;
 
 /// Finds the processes at the other ends, and what they use.
@@ -48,23 +49,27 @@ const LEAST: f64 = 1e-7;
 /// load.
 const REST: u32 = 20;
 
-/// Watches whether the server's processes are stopped, or gone.
+/// Watches whether the server's processes are stopped, or gone, and whether this one is.
 #[derive(Debug)]
-pub(crate) struct Halts {
-    looked: Instant,
+pub(crate) struct Halts<'a> {
+    clock: &'a Clock,
+    /// How long this process had stood still before.
+    before: Duration,
+    looked: u64,
     halted: Duration,
 }
 
-impl Halts {
-    pub(crate) fn new() -> Halts {
-        Halts { looked: Instant::now(), halted: Duration::ZERO }
+impl<'a> Halts<'a> {
+    pub(crate) fn new(clock: &'a Clock) -> Halts<'a> {
+        Halts { clock, before: clock.away(), looked: clock.now(), halted: Duration::ZERO }
     }
 
     /// Looks, if it is time: each process that is stopped holds what it was asked, and all that are gone do.
     pub(crate) fn look(&mut self, server: &Reading<Server>) {
-        let elapsed = self.looked.elapsed();
+        let now = self.clock.now();
+        let elapsed = Duration::from_nanos(now.saturating_sub(self.looked));
         let Some(server) = server.value().filter(|_| elapsed >= POLL_INTERVAL) else { return };
-        self.looked = Instant::now();
+        self.looked = now;
         if server.serving.is_empty() {
             return;
         }
@@ -80,6 +85,11 @@ impl Halts {
     /// For how long they were.
     pub(crate) fn time(&self) -> Duration {
         self.halted
+    }
+
+    /// For how long this process was, which is no part of the measured time.
+    pub(crate) fn own(&self) -> Duration {
+        self.clock.away().saturating_sub(self.before)
     }
 }
 
@@ -165,8 +175,8 @@ impl Server {
         self.next_look = now + took + self.pause.max(took * REST);
     }
 
-    /// What it used since the begin, for so much of which it was halted.
-    pub(crate) fn used(&mut self, halted: Duration) -> Reading<ServerUse> {
+    /// What it used since the begin.
+    pub(crate) fn used(&mut self, halts: &Halts<'_>) -> Reading<ServerUse> {
         let known = self.known();
         // Before the last look, which takes its time.
         let mut after = ServerTimes::read(&known);
@@ -183,7 +193,9 @@ impl Server {
         let new: Vec<Pid> = self.serving.iter().filter(is_new).copied().collect();
         after.add(&new);
         after.keep(&self.serving);
-        between(&self.before, &after, halted)
+        // Nothing was asked of it while this process stood still.
+        after.at = after.at.checked_sub(halts.own()).unwrap_or(after.at);
+        between(&self.before, &after, halts.time())
     }
 
     /// Processes whose times at the begin are known, or that began since.

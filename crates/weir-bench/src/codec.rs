@@ -6,6 +6,7 @@
 //! their median stands still; where those few are quicker or slower than all are, the speed is corrected by
 //! what the first look saw.
 
+use std::io;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use weir_codec::codec::{self, Codec, Setting};
 use weir_model::pipeline::{Figure, Path, best};
-use weir_units::Rate;
+use weir_units::{Rate, threads};
 
 use crate::corpus::{Corpus, evenly};
 pub use crate::error::ErrorError;
@@ -216,7 +217,7 @@ fn speed(
             failed.lock().take().map_or(Ok(time), Err)
         })
         .map(|timing| (timing, rounds as u64))
-    });
+    })?;
     let (timing, rounds) = timing?;
     Ok(timing.map(|timing| Speed::of(bytes * rounds, timing)))
 }
@@ -225,6 +226,8 @@ fn speed(
 /// pass.
 struct Crew {
     threads: usize,
+    /// Held until all have been started. Whether the system refused one, so that none begins.
+    is_short: Mutex<bool>,
     start: Barrier,
     end: Barrier,
     next: AtomicUsize,
@@ -239,6 +242,7 @@ impl Crew {
     fn new(threads: usize) -> Crew {
         Crew {
             threads,
+            is_short: Mutex::new(false),
             start: Barrier::new(threads + 1),
             end: Barrier::new(threads + 1),
             next: AtomicUsize::new(0),
@@ -254,15 +258,22 @@ impl Crew {
         &self,
         work: &(impl Fn(usize, &mut Vec<u8>) + Sync),
         drive: impl FnOnce(&dyn Fn(usize) -> Duration) -> T,
-    ) -> T {
+    ) -> io::Result<T> {
         std::thread::scope(|scope| {
+            let mut is_short = self.is_short.lock();
             for _ in 0..self.threads {
-                scope.spawn(|| self.serve(work));
+                let serve = || {
+                    if !*self.is_short.lock() {
+                        self.serve(work);
+                    }
+                };
+                threads::start_scoped(scope, "codec", serve).inspect_err(|_| *is_short = true)?;
             }
+            drop(is_short);
             let result = drive(&|count| self.pass(count));
             self.over.store(true, Relaxed);
             self.start.wait();
-            result
+            Ok(result)
         })
     }
 
@@ -428,10 +439,11 @@ mod tests {
     #[test]
     fn each_item_of_a_pass_is_worked_on_once() {
         let seen = Mutex::new(Vec::new());
-        Crew::new(3).work(&|item, _: &mut Vec<u8>| seen.lock().push(item), |pass| {
+        let drive = |pass: &dyn Fn(usize) -> Duration| {
             pass(100);
             pass(7);
-        });
+        };
+        Crew::new(3).work(&|item, _: &mut Vec<u8>| seen.lock().push(item), drive).unwrap();
         let mut seen = seen.into_inner();
         seen.sort_unstable();
         let expected: Vec<usize> = (0..7).flat_map(|item| [item, item]).chain(7..100).collect();

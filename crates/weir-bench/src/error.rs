@@ -1,5 +1,7 @@
 //! Why a codec is not measured.
 
+use std::io;
+
 use weir_codec::codec::{self, Setting};
 
 use crate::corpus;
@@ -13,6 +15,9 @@ pub enum ErrorError {
     /// It refused a block.
     #[error(transparent)]
     Codec(#[from] codec::CodecError),
+    /// No thread for it.
+    #[error(transparent)]
+    Thread(#[from] io::Error),
     /// Other bytes came out than went in.
     #[error("{setting} does not give back what it took: block {block} differs")]
     RoundTrip {

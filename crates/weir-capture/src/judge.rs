@@ -32,8 +32,10 @@ pub fn judge(evidence: &Evidence, notes: &[String]) -> Verdict {
     verdict.innocent.retain(visible);
     verdict.missing.retain(|line| !line.ends_with(NOT_VISIBLE));
     for line in &mut verdict.missing {
-        // What a live watch lacks is an old kernel's; a capture lacks the SYN.
-        *line = line.replace("this kernel does not report it (Linux 5.4 does)", "its scale was not captured");
+        // What a live watch lacks is an old kernel's; a capture lacks the SYN. Not all rules name the kernel
+        // that reports it.
+        let unread = "this kernel does not report it";
+        *line = line.replace(" (Linux 5.4 does)", "").replace(unread, "its scale was not captured");
     }
     verdict.missing.push(UNSEEN.to_owned());
     verdict.missing.splice(0..0, notes.iter().cloned());

@@ -23,7 +23,8 @@ static HUBS: LazyLock<(HfUrl, HuggingFace, Registry)> = LazyLock::new(|| {
     let image = OciUrl::parse("oci://registry.example:5000/a/b:tag").and_then(Result::ok).expect("an image");
     let http = Http::new(Trust::default(), Proxies::default(), Version::Http1, Vec::new(), Who::default());
     let (timeout, stop) = (Duration::from_secs(1), Arc::new(AtomicBool::new(true)));
-    let way = Way { http: Arc::new(http), stop, timeout, connect_timeout: timeout, retries: 0 };
+    let (http, connect_timeout, max_wait) = (Arc::new(http), timeout, timeout);
+    let way = Way { http, stop, timeout, connect_timeout, max_wait, retries: 0 };
     (wanted, hub, Registry::new(image, None, None, way))
 });
 

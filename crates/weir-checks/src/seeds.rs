@@ -144,6 +144,7 @@ fn of_fleets(add: &mut Add) {
         lease,
         work,
         given_before: 1,
+        is_final: true,
         is_last: true,
         length: Duration::from_secs(30),
         settings: settings.clone(),

@@ -12,11 +12,11 @@ pub(crate) fn raise() {
 /// How many folders the files that wait to be sent may keep open: a quarter, and never so many that they cost
 /// memory.
 pub(crate) fn for_folders() -> usize {
-    (nofile::allowed() / 4).clamp(64, 4096) as usize
+    nofile::share(4, 4096)
 }
 
 /// How many connections may wait at the port for lanes without having proven anything: an eighth, so that
 /// lanes and files have theirs, and no more than are heard in a blink.
 pub(crate) fn for_guests() -> usize {
-    (nofile::allowed() / 8).clamp(4, 64) as usize
+    nofile::share(8, 64)
 }

@@ -170,7 +170,8 @@ impl End {
         let event = match (said, self.far()) {
             (ToDriver::Dialled(lane, why), _) => Event::Dialled(lane, why),
             (ToDriver::Strangers(count), _) => Event::Strangers(count),
-            (ToDriver::Problem(problem), _) | (ToDriver::ProblemThere(problem), Role::Sender) => {
+            (ToDriver::Problem(problem), Role::Receiver) => Event::ProblemThere(problem),
+            (ToDriver::Problem(problem) | ToDriver::ProblemThere(problem), Role::Sender) => {
                 Event::Problem(problem)
             }
             (ToDriver::Sample(json), far) => Event::Sample(far, json),

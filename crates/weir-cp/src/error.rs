@@ -14,10 +14,7 @@ pub enum CopyError {
     #[error(transparent)]
     Random(#[from] NoRandom),
     /// No thread.
-    #[error(
-        "cannot start a thread: {}; raise the limit of processes (ulimit -u, or pids.max of the control group)",
-        weir_units::plain(.source)
-    )]
+    #[error("{}", weir_units::threads::words(.source))]
     Threads {
         /// Cause.
         source: io::Error,

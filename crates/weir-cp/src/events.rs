@@ -39,7 +39,7 @@ pub enum Event {
     ToSender(ToSender),
     /// A path that could not be read or written.
     Problem(Problem),
-    /// The same, which the receiver told the sender.
+    /// The same of the receiver, where this end sends.
     ProblemThere(Problem),
     /// What a dry run would do, or what was done.
     Would(Deed, Name),

@@ -84,7 +84,8 @@ pub(crate) enum Fed {
     There {
         /// What it is.
         entry: Entry,
-        /// Of a file whose content came here: what it was.
+        /// Of a file whose content came here, or was compared: what it was. Of one that was here by size and
+        /// time nothing is known, and it goes to nobody.
         digest: Option<Digest>,
         /// With `--checksum`: the source's word on it.
         offered: Option<Digest>,

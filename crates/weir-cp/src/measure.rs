@@ -405,7 +405,7 @@ impl<'a> Session<'a> {
                 let why = self.far.how_it_ended();
                 Err(self.lane_manager.events().gone(why))
             }
-            Ok(event @ (Event::Problem(_) | Event::MoreNames)) => {
+            Ok(event @ (Event::Problem(_) | Event::ProblemThere(_) | Event::MoreNames)) => {
                 self.note(event);
                 Ok(())
             }
@@ -418,7 +418,7 @@ impl<'a> Session<'a> {
     fn note(&mut self, event: Event) {
         self.lane_manager.events().taken(&event);
         match event {
-            Event::Problem(problem) => self.problems.add(problem),
+            Event::Problem(problem) | Event::ProblemThere(problem) => self.problems.add(problem),
             // A far end that asks for a list that there is not gets none.
             Event::MoreNames => drop(self.names.as_ref().map(|names| names.send(()))),
             _ => {}

@@ -39,7 +39,7 @@ use crate::ssh::{Far, Host};
 use crate::threads;
 use crate::tuning::{HOP_LANES, Tuning};
 use crate::wire::driver::{FromDriver, ToDriver};
-use crate::wire::message::{Deed, Found, Hello, Listening, Options, Role, Totals};
+use crate::wire::message::{Deed, Found, Hello, Listening, Options, Problem, Role, Totals};
 use crate::wire::messages::Heard;
 use crate::wire::to_receiver::ToReceiver;
 
@@ -464,7 +464,8 @@ impl<'a> Session<'a> {
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(CopyError::Lost { host: self.job.host.shown().to_owned(), why: None });
                 }
-                Ok(Event::Problem(problem) | Event::ProblemThere(problem)) => report.problems.add(problem),
+                Ok(Event::Problem(problem)) => report.problems.add(problem),
+                Ok(Event::ProblemThere(problem)) => report.problems.add(self.of_receiver(problem)),
                 Ok(Event::Would(deed, name)) => {
                     progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
                 }
@@ -484,6 +485,15 @@ impl<'a> Session<'a> {
             report.lanes = report.lanes.max(self.lane_manager.standing());
             progress(&self.progress(start));
         }
+    }
+
+    /// What the receiver told. Of one of many hosts a note begins with its name, as it does between two
+    /// others: it is read among those of the source. What failed is told with its host anyway.
+    fn of_receiver(&self, mut problem: Problem) -> Problem {
+        if self.job.link.is_some() && problem.harmless {
+            problem.failure.words = format!("{}: {}", self.job.host.shown(), problem.failure.words);
+        }
+        problem
     }
 
     /// Asks the tuner once an interval.

@@ -8,10 +8,11 @@ mod machine;
 mod manifest;
 mod program;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -102,9 +103,16 @@ impl Host {
     #[must_use]
     pub fn at_port(mut self, port: u16, written: &str) -> Host {
         // Of a port given twice ssh takes the first.
-        self.ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
+        let at = self.flags_at();
+        self.ssh.splice(at..at, ["-p".to_owned(), port.to_string()]);
         self.words = Some(written.to_owned());
         self
+    }
+
+    /// Where ssh's flags begin: behind ssh, which other programs may start (`nice ssh`). Of what is not
+    /// called so they begin behind the first word.
+    fn flags_at(&self) -> usize {
+        self.ssh.iter().position(|word| is_ssh(word)).map_or(1, |at| at + 1)
     }
 
     /// Starts the far end and waits until it is ready to talk; copies this program there where it is missing.
@@ -131,11 +139,12 @@ impl Host {
         hears: Option<Hears>,
     ) -> Result<Far, CopyError> {
         let Some(host) = &self.name else { return self.start_here(stop, hears) };
-        let mut command = Command::new(&self.ssh[0]);
+        let (starts, flags) = self.ssh.split_at(self.flags_at());
+        let mut command = called(starts);
         // As scp does: nothing of the user's configuration that is meant for sessions of a person.
         command.args(["-x", "-T", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]);
         command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForwardAgent=no"]);
-        command.args(session_options(&self.ssh[0])).args(&self.ssh[1..]);
+        command.args(session_options(starts)).args(flags);
         if hears.is_some() {
             // Of an option given twice the first counts, so the user's own stay.
             command.args(UNATTENDED);
@@ -368,6 +377,14 @@ impl Far {
                     self.words()
                 )
             }
+            // Where nothing came a program before ssh may have failed (env, timeout, sudo), or the far shell.
+            Some(code) if !self.heard && !is_ssh(&self.program) => format!(
+                "'{}' ended with code {code} before the far shell said anything{}; if ssh itself ran, the account there must \
+                 be allowed to run programs; try the same by hand: {}",
+                self.program,
+                self.words(),
+                by_hand(host)
+            ),
             Some(126 | 127) => {
                 format!("no shell ran there{}; the account needs one (sh) to start weir", self.words())
             }
@@ -445,14 +462,27 @@ fn by_hand(host: &Host) -> String {
     format!("{} {} true", host.ssh.join(" "), host.name.as_deref().unwrap_or_default())
 }
 
+/// Whether a word of a command is ssh, wherever it lies.
+fn is_ssh(word: &str) -> bool {
+    Path::new(word).file_name() == Some(OsStr::new("ssh"))
+}
+
+/// A program and its first arguments.
+fn called(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
 /// What says that a session runs a command whose input is weir's, whatever the user's configuration has for
 /// this host: words that OpenSSH knows from 8.7 on, and refuses before. A program that the user names in
-/// ssh's place is not asked: it may do anything then.
-fn session_options(ssh: &str) -> &'static [&'static str] {
-    if ssh != "ssh" {
+/// ssh's place is not asked: it may do anything then. What starts ssh is not run for that either: it may ask
+/// for a password, or count its runs.
+fn session_options(starts: &[String]) -> &'static [&'static str] {
+    if starts.last().is_none_or(|ssh| ssh != "ssh") {
         return &[];
     }
-    let asked = Command::new(ssh).arg("-V").stdin(Stdio::null()).output();
+    let asked = Command::new("ssh").arg("-V").stdin(Stdio::null()).output();
     let said = asked.map(|output| output.stderr).unwrap_or_default();
     match knows_session_types(&String::from_utf8_lossy(&said)) {
         true => &["-oSessionType=default", "-oStdinNull=no", "-oForkAfterAuthentication=no"],
@@ -482,6 +512,23 @@ mod tests {
             ("\u{1e}weir-peer now", Line::Noise("\u{1e}weir-peer now")),
         ] {
             assert_eq!(Line::parse(line), meant, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn flags_go_to_ssh_whatever_starts_it() {
+        for (words, at) in [
+            (&["ssh", "-i", "k"][..], 1),
+            (&["/usr/bin/ssh"], 1),
+            (&["env", "A=1", "ssh", "-F", "f"], 3),
+            (&["sudo", "-u", "me", "/opt/bin/ssh"], 4),
+            (&["plink", "-x"], 1),
+        ] {
+            let ssh = words.iter().map(|word| (*word).to_owned()).collect();
+            let (name, silence) = (Some("far".to_owned()), IDLE_TIMEOUT);
+            let host = Host { name, words: None, ssh, program: None, builds: Vec::new(), silence };
+            assert_eq!(host.flags_at(), at, "{words:?}");
+            assert_eq!(host.at_port(22, "far:22").ssh[at..at + 2], ["-p", "22"], "{words:?}");
         }
     }
 

@@ -5,12 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::human_duration;
 
+use crate::shell;
+
 /// Why something could not be done with the ledger. `place` is the ledger as a person names it, without its
 /// password.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum FleetError {
     /// There is no ledger there yet.
-    #[error("{place}: no ledger is there; make one with weir fleet plan SRC DST --ledger {place}")]
+    #[error("{place}: no ledger is there; make one with weir fleet plan SRC DST --ledger {}", shell::word(.place))]
     Absent {
         /// Which ledger.
         place: String,
@@ -93,9 +95,17 @@ pub enum FleetError {
         /// Which ledger.
         place: String,
     },
+    /// Whoever listed was told to end.
+    #[error("interrupted")]
+    Stopped,
 }
 
 impl FleetError {
+    /// Whoever asked was told to end.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, FleetError::Interrupted { .. } | FleetError::Stopped)
+    }
+
     /// The same may succeed later, without anybody's doing or when there is space again.
     pub fn is_passing(&self) -> bool {
         matches!(self, FleetError::Away { .. } | FleetError::Full { .. })

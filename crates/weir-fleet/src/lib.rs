@@ -19,6 +19,7 @@ pub mod object;
 pub mod pace;
 pub mod plan;
 mod reading;
+pub mod shell;
 pub mod verdict;
 pub mod worker;
 

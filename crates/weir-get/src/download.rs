@@ -29,6 +29,7 @@ pub use self::asking::{Destination, Rest, Step, Taken, Wishes};
 pub use self::bulk::{Bulk, BulkSeen, Carried, Carry, LEAST_PART, Standing};
 use crate::error::GetError;
 use crate::job::{JobOutcome, Options};
+use crate::version::Version;
 
 /// First pause after a failure; doubled each time up to `MAX_PAUSE`, and spread by half either way so that
 /// many clients do not come back together.
@@ -233,6 +234,12 @@ pub struct Download {
     unclean: Option<u64>,
     /// Waited because a server asked for it, since it last brought something.
     waited: Duration,
+    /// The last answer broke off.
+    is_cut: bool,
+    /// Waited for another weir that writes the same file.
+    lent: Duration,
+    /// The version of the object and its size, where announced, as an answer of this run had them.
+    seen: Option<Box<(Version, Option<u64>)>>,
     asking: asking::Asking,
     /// Answers in a row that were not of the version that is here.
     looks: u32,

@@ -21,7 +21,7 @@ use self::watch::Watch;
 use crate::download::{Moment, Rules};
 use crate::error::GetError;
 use crate::http::exchange::Http;
-use crate::job::{FileReport, Job, MAX_SMALL_LANES, Observer, Options, Output, RunReport};
+use crate::job::{FileReport, Job, MAX_LANES, MAX_SMALL_LANES, Observer, Options, Output, RunReport};
 use crate::lane::{self, LaneState};
 use crate::names::{Claimant, Names};
 use crate::pool::{self, Pool};
@@ -31,6 +31,7 @@ use crate::sink::home::Home;
 use crate::source::{JobSource, Results};
 use crate::transfer::Transfer;
 use weir_units::limiter::Limiter;
+use weir_units::nofile;
 
 /// Between two journals: what a kill can cost is this much of the transfer.
 const JOURNAL: Duration = Duration::from_millis(250);
@@ -41,6 +42,16 @@ const DURABLE: Duration = Duration::from_secs(10);
 /// Of many files, bulk objects received at once to begin with: while one lane ends its file (the last write,
 /// the rename) and waits for the first byte of the next, the other carries.
 const BULK_AT_ONCE: u32 = 2;
+
+/// Descriptors for each lane: its socket twice, the part and the journal of its file, and its share of the
+/// folders.
+const OF_A_LANE: u64 = 8;
+
+/// Those that the run has open, however many lanes there are.
+const OTHERS: u64 = 24;
+
+/// As many as all lanes that there may be take, twice.
+const ENOUGH: u64 = 2 * OF_A_LANE * MAX_LANES as u64;
 
 /// What all threads of a run share.
 pub struct Run<'a> {
@@ -207,7 +218,8 @@ pub fn run(
     let count = source.count();
     let many = count.is_none_or(|count| count >= pool::MANY);
     let fixed = options.files_at_once.is_some() || options.lanes.is_some();
-    let small = options.files_at_once.or(options.lanes).unwrap_or(MAX_SMALL_LANES);
+    let most = most_lanes(options);
+    let small = options.files_at_once.or(options.lanes).unwrap_or(MAX_SMALL_LANES).min(most);
     let small = if many || fixed { small.min(count.map_or(small, |count| count.max(1) as u32)) } else { 1 };
     let folder = source.folder().map(Path::to_owned);
     let new_folder = source.new_folder().map(Path::to_owned);
@@ -215,7 +227,7 @@ pub fn run(
         options,
         http,
         stop,
-        pool: Pool::new(small, fixed, bulk_lanes(options, many)),
+        pool: Pool::new(small, fixed, bulk_lanes(options, many).min(most)),
         limiter: options.limiter(),
         many,
         lanes: Mutex::default(),
@@ -240,7 +252,7 @@ pub fn run(
     if run.temp.is_none() && options.existing != Existing::Kept {
         run.fresh_folder = new_folder.or_else(|| fresh_folder(first.as_deref(), folder.as_deref(), count));
     }
-    let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));
+    let mut watch = Watch::new(&run, start, most, output_path(first.as_deref(), folder));
     carry(&run, feed, &mut watch, observer);
     watch.finish()
 }
@@ -269,6 +281,20 @@ fn carry(run: &Run<'_>, feed: Feed<'_>, watch: &mut Watch<'_>, observer: &mut dy
     });
 }
 
+/// Lanes that there are descriptors for. More of them are had where the system allows it.
+fn most_lanes(options: &Options) -> u32 {
+    let _ = nofile::raise(ENOUGH);
+    let lanes = nofile::allowed().saturating_sub(OTHERS) / OF_A_LANE;
+    let most = u32::try_from(lanes).unwrap_or(MAX_LANES).clamp(1, MAX_LANES);
+    if let Some(asked) = options.files_at_once.max(options.lanes).filter(|asked| *asked > most) {
+        tracing::warn!(
+            "{most} connections instead of {asked}: this process may open no more than {} files (ulimit -n)",
+            nofile::allowed()
+        );
+    }
+    most
+}
+
 /// Lanes for bulk objects to begin with.
 fn bulk_lanes(options: &Options, many: bool) -> u32 {
     let at_once = if many && options.lanes.is_none() { BULK_AT_ONCE } else { 1 };
@@ -289,9 +315,10 @@ fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
             }
         }
     };
-    if std::thread::Builder::new().name(name).stack_size(512 << 10).spawn_scoped(scope, body).is_err() {
+    let started = std::thread::Builder::new().name(name).stack_size(512 << 10).spawn_scoped(scope, body);
+    if let Err(why) = started {
         state.ended.store(true, Relaxed);
-        run.pool.dismissed();
+        run.pool.dismissed(&why);
     }
 }
 

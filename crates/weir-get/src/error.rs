@@ -381,6 +381,7 @@ impl GetError {
             GetError::Resolve { .. } => Stage::Resolving,
             GetError::Connect { .. } | GetError::Tls { .. } => Stage::Unreached,
             GetError::Proxy { .. } | GetError::Socks { .. } => Stage::Unreached,
+            GetError::Locked { .. } => Stage::Idle,
             _ => Stage::Broken,
         }
     }
@@ -392,7 +393,8 @@ impl GetError {
 
     /// This error, or where the server asks for a longer wait than what is left of `most` the word to come
     /// back later.
-    pub(crate) fn within(self, most: Duration, used: Duration, now: SystemTime) -> GetError {
+    #[must_use]
+    pub fn within(self, most: Duration, used: Duration, now: SystemTime) -> GetError {
         match self.retry_after() {
             Some(asked) if self.asks_beyond(most, used) => {
                 let back = now.checked_add(asked).map_or_else(String::new, weir_observe::clock::minute);

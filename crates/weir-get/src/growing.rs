@@ -9,14 +9,13 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use rustix::fs::{FileType, fstat};
-use weir_http::filename::KEPT;
 use weir_units::boot;
 
 use crate::journal::Journal;
 use crate::ranges::RangeSet;
 use crate::sink::beside::{self, For};
 use crate::sink::folder::{Target, is_same, kind};
-use crate::sink::home::with_ending;
+use crate::sink::home::kept_names;
 use crate::sink::links;
 
 /// The part of a file, open for reading.
@@ -55,7 +54,7 @@ impl GrowingFile {
             let is_it = there.is_some_and(|there| fstat(&file).is_ok_and(|file| is_same(&there, &file)));
             return Ok(is_it.then_some(GrowingFile { file, target, mode, journal: None }));
         }
-        let [part, journal, _] = KEPT.map(|ending| with_ending(target.name(), ending));
+        let [part, journal, _] = kept_names(target.name());
         let Some(begun) = read(&target, &journal)? else { return Ok(None) };
         let Some(file) = beside::peek(target.folder(), &part, For::Reading)? else { return Ok(None) };
         if begun.coding.is_some() {

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -165,6 +165,13 @@ impl Job {
     pub(crate) fn is_named(&self) -> bool {
         let in_folder = matches!(self.output, Output::Folder(_));
         !in_folder || self.name.is_some() || weir_http::filename::from_url(self.url.as_str()).is_some()
+    }
+
+    /// Its file is called by its digest, and so is the same whoever brings it.
+    pub(crate) fn is_named_by_its_digest(&self) -> bool {
+        let target = self.target();
+        let name = target.as_deref().and_then(Path::file_name).unwrap_or_default();
+        self.expectations.iter().any(|one| one.parts.is_none() && *name == *one.expected.hex())
     }
 
     /// A digest that the user gave tells whether its bytes are the right ones, whatever way they come, before

@@ -31,7 +31,6 @@ use crate::job::Job;
 use crate::ledger::LaneId;
 use crate::object::{self, Object};
 use crate::pool::{Avoid, Work};
-use crate::version::Version;
 use weir_observe::stage_clock::{Stage, StageClock};
 
 /// [`LaneState::host`] of a lane without a job.
@@ -200,6 +199,13 @@ impl Lane<'_> {
         self.state.requests.fetch_add(requests, Relaxed);
     }
 
+    /// What comes next is of `job`, for the file `name`. What is packed already is asked for as it is: a
+    /// server that packs whatever it sends would pack it twice.
+    fn expects(&mut self, job: &Job, name: &str) {
+        self.client.expects_proven(job.is_proven());
+        self.client.takes_coded(!weir_http::encoding::is_packed(name));
+    }
+
     /// The object of `job` is left alone for as long as `pause` because of `error`; this lane does other work
     /// meanwhile. Where the server asks for the pause, that is of another host.
     fn put_off(&mut self, job: &Job, error: &GetError, pause: Duration) {
@@ -293,11 +299,11 @@ fn decode(
     let answer = Answer { body: Exchange::Decoded(Box::new(body)), ..answer };
     let object = Object {
         size: None,
-        version: Version::default(),
         holds_to: None,
         ranged: false,
         // Of the coded bytes, which are not kept.
         declared: None,
+        version: object.version.uncoded(),
     };
     (answer, object, notes)
 }

@@ -44,16 +44,28 @@ impl Object {
         }
     }
 
-    /// Refuses to take this for a new version of an object of `size` bytes that has the validators of `kept`.
-    /// A server in trouble answers 200 with nothing, or with a few words, and no validator: of another size
-    /// that proves no change. One of the same size may come from a server that names no versions any more.
-    pub(crate) fn refuse_silence(&self, kept: &Version, size: u64, host: &str) -> Result<(), GetError> {
-        if self.fits(size) || kept.is_silent() || !self.version.is_silent() {
+    /// Refuses to take this for a new version of an object that had the validators of `kept` and, where that
+    /// is known, this `size`. A server in trouble answers 200 with nothing, or with a few words, and no
+    /// validator: of another size that proves no change. One of the same size may come from a server that
+    /// names no versions any more, and where it never named any an object may have grown.
+    pub(crate) fn refuse_silence(
+        &self,
+        kept: &Version,
+        size: Option<u64>,
+        host: &str,
+    ) -> Result<(), GetError> {
+        let may_have_grown = |size: u64| kept.is_silent() && self.size.is_some_and(|own| own > size);
+        let may_be = match size {
+            Some(size) => self.fits(size) || may_have_grown(size),
+            None => kept.is_silent(),
+        };
+        if may_be || !self.version.is_silent() {
             return Ok(());
         }
-        let detail = match self.size {
-            Some(_) => "its answer has another size, and no ETag or Last-Modified",
-            None => "its answer has no size, and no ETag or Last-Modified",
+        let detail = match (size, self.size) {
+            (None, _) => "its answer has no ETag or Last-Modified, as it had before",
+            (Some(_), Some(_)) => "its answer has another size, and no ETag or Last-Modified",
+            (Some(_), None) => "its answer has no size, and no ETag or Last-Modified",
         };
         Err(GetError::Unproven { host: host.to_owned(), detail, is_silent: true })
     }
@@ -230,6 +242,11 @@ fn describe(head: &ResponseHead, url: &Url) -> Object {
         ranged: false,
         declared: declarations.strongest_whole().cloned(),
     }
+}
+
+/// The body has a coding of which its `name` tells: it is the file itself, or the file packed once more.
+pub(crate) fn is_coded_as_named(fields: &Fields, name: &str) -> bool {
+    weir_http::encoding::content_coding(fields).is_some() && foreign_coding(fields, name).is_none()
 }
 
 /// The coding of a body that is not the file itself.

@@ -1,12 +1,14 @@
 //! Who does what next: jobs that wait, bulk objects at work, and the lanes that share them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_observe::names::Lookup;
+use weir_units::{nofile, threads};
 
 use crate::download::{Download, LEAST_PART};
 use crate::job::Job;
@@ -23,8 +25,11 @@ const MIN_PART: u64 = 1 << 20;
 /// late name took anyway.
 const NAMES: Duration = Duration::from_millis(20);
 
-/// Lanes at most that stand in for others, as many as there may be for small files.
-const MOST_STUCK: usize = 32;
+/// Lanes at most that stand in for others: as many as there may be for small files, and fewer where a process
+/// may have few descriptors.
+fn most_stuck() -> usize {
+    nofile::share(32, 32)
+}
 
 /// From this many jobs on, round trips are worth overlapping from the start.
 pub const MANY: usize = 8;
@@ -135,6 +140,8 @@ struct PoolState {
     min_part: u64,
     ramp: Ramp,
     stopped: bool,
+    /// Why the run ended for want of a lane.
+    refusal: Option<String>,
     known_bytes: u64,
     /// Lanes asleep for want of work: only then is it worth a system call to wake them.
     sleepers: u32,
@@ -193,6 +200,7 @@ impl Pool {
                 min_part: MIN_PART,
                 ramp,
                 stopped: false,
+                refusal: None,
                 known_bytes: 0,
                 sleepers: 0,
             }),
@@ -287,16 +295,24 @@ impl Pool {
     }
 
     /// An admitted lane could not be started.
-    pub(crate) fn dismissed(&self) {
+    pub(crate) fn dismissed(&self, why: &io::Error) {
         let mut state = self.lock();
         state.lanes -= 1;
         // Fewer lanes is slower; none at all would wait for ever.
-        state.stopped |= state.lanes == 0;
+        if state.lanes == 0 {
+            state.refusal = Some(threads::words(why));
+            state.stopped = true;
+        }
         let most = state.lanes;
         (state.may_stand_in, state.stuck, state.stuck_bulk) = (false, Vec::new(), 0);
         state.small_wanted = state.small_wanted.min(most);
         state.bulk_wanted = state.bulk_wanted.min(most);
         self.announce(&state);
+    }
+
+    /// Why the run ended for want of a lane.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.lock().refusal.clone()
     }
 
     /// A lane's thread ended by a fault: the run cannot be trusted further.
@@ -406,7 +422,7 @@ impl Pool {
         let has_other = waits || is_open.any(|host| !is_stuck(host));
         let lanes = if has_other && state.may_stand_in { lanes } else { Vec::new() };
         let stuck_bulk = lanes.iter().filter(|(_, bulk)| *bulk).count() as u32;
-        let stuck: Vec<u32> = lanes.into_iter().take(MOST_STUCK).map(|(host, _)| host).collect();
+        let stuck: Vec<u32> = lanes.into_iter().take(most_stuck()).map(|(host, _)| host).collect();
         if (&stuck, stuck_bulk) != (&state.stuck, state.stuck_bulk) {
             (state.stuck, state.stuck_bulk) = (stuck, stuck_bulk);
             self.announce(&state);

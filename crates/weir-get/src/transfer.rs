@@ -215,7 +215,7 @@ impl Transfer {
 
     /// The rest could be fetched by a later run.
     pub(crate) fn is_resumable(&self) -> bool {
-        self.sink.part().is_some_and(PartFile::keeps_journal) && self.download().is_pinned()
+        self.sink.part().is_some_and(PartFile::keeps_journal) && self.download().is_resumable()
     }
 
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.

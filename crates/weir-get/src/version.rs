@@ -78,6 +78,14 @@ impl Version {
         is_same && self.coding == found.coding && self.place != found.place
     }
 
+    /// `found` may be this version: neither has what `If-Range` takes, and in nothing that they have they
+    /// differ.
+    pub(crate) fn may_be(&self, found: &Version) -> bool {
+        let are_nameless = self.if_range().is_none() && found.if_range().is_none();
+        let are_one = self.place == found.place && self.coding == found.coding;
+        are_nameless && are_one && self.validators.agree(&found.validators) != Agreement::Changed
+    }
+
     /// Why parts of the version `found`, of `host`, may not be put beside those of this one: they may where
     /// both say that they are of one version (RFC 9110 section 15.3.7.3).
     pub(crate) fn refuse_another(&self, found: &Version, host: &str) -> Result<(), GetError> {
@@ -110,6 +118,11 @@ impl Version {
     /// How it is coded, where that is not the file itself.
     pub fn coding(&self) -> Option<&str> {
         self.coding.as_deref()
+    }
+
+    /// The same, of bytes that are decoded on the way.
+    pub(crate) fn uncoded(self) -> Version {
+        Version { coding: None, ..self }
     }
 
     /// The validators, for the journal.
@@ -155,6 +168,9 @@ mod tests {
         };
         assert_eq!(kept.agree(&coded("http://a/x")), Agreement::Changed);
         assert!(!kept.is_elsewhere(&kept) && !kept.is_elsewhere(&coded("http://b/x")));
+        let silent = |url: &str| Version::of(&Fields::new(), &Url::parse(url).unwrap());
+        assert!(silent("http://a/x").may_be(&silent("http://a/x?q")) && !kept.may_be(&kept));
+        assert!(!silent("http://a/x").may_be(&silent("http://b/x")) && !silent("http://a/x").may_be(&kept));
         assert_eq!(version("http://a/x.gz").agree(&coded("http://a/x.gz")), Agreement::Same);
     }
 }

@@ -80,9 +80,20 @@ fn words(fields: &Fields) -> impl Iterator<Item = String> + '_ {
 
 /// Whether a body with `coding`, a result of [`content_coding`], is itself the file called `name`.
 pub fn coded_body_is_the_file(name: &str, coding: &str) -> bool {
+    has_ending(name, |codings| codings.contains(&coding))
+}
+
+/// Whether the file called `name` is packed itself: a body with that coding may be the file, or the file
+/// packed once more.
+pub fn is_packed(name: &str) -> bool {
+    has_ending(name, |_| true)
+}
+
+/// `name` ends as files do that are packed by one of the codings that `are_meant`.
+fn has_ending(name: &str, are_meant: impl Fn(&[&str]) -> bool) -> bool {
     let Some((_, extension)) = name.rsplit_once('.') else { return false };
     ENDINGS.iter().any(|(codings, endings)| {
-        codings.contains(&coding) && endings.iter().any(|ending| ending.eq_ignore_ascii_case(extension))
+        are_meant(codings) && endings.iter().any(|ending| ending.eq_ignore_ascii_case(extension))
     })
 }
 
@@ -119,8 +130,9 @@ mod tests {
             ("a.zst", "zstd"),
             ("a.Z", "compress"),
         ] {
-            assert!(coded_body_is_the_file(name, coding), "{name} {coding}");
+            assert!(coded_body_is_the_file(name, coding) && is_packed(name), "{name} {coding}");
         }
+        assert!(!is_packed("a.tar") && !is_packed("gz"));
         for (name, coding) in
             [("a.tar", "gzip"), ("a.gz", "br"), ("a.gz", "gzip, gzip"), ("gz", "gzip"), ("a.iso", "zstd")]
         {

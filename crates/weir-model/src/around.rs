@@ -64,6 +64,14 @@ pub struct Around {
     pub pipes: Vec<Neighbour>,
     /// Samples at which a thread waited for a file to be on its disk.
     pub syncs: Option<Sync>,
+    /// Of the threads that serve no connection, the one that was found most often in a write to a file:
+    /// whoever receives may hand on what comes. `None` where none was, and in records that did not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<ThreadInterval>,
+    /// Samples at which a process that has none of the connections waited for a disk where this user may not
+    /// read in which call: it may be the one that writes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub writes_unseen: u32,
     /// The program's connections by name, where it has some in both directions.
     pub flows: Vec<FlowName>,
     /// What could not be seen of all this.
@@ -264,6 +272,19 @@ impl Around {
         known.max_by_key(|(end, thread)| (end.waits_on() < 0.5, end.waited_at, thread.cpu))
     }
 
+    /// The thread beside those of the connections that was found in writes to files, with its shares of all
+    /// samples: in any such write, and of these asleep in the page cache's throttle.
+    pub(crate) fn writes_beside(&self) -> Option<(&ThreadInterval, f64, f64)> {
+        let writer = self.writer.as_ref()?;
+        Some((writer, self.share(in_writes(writer)), self.share(writer.in_dirty_throttle)))
+    }
+
+    /// The same of one that was held so four fifths of the time or more. Whoever is held for less has time
+    /// left to take more, so that it may be the data that are late.
+    pub(crate) fn held_writer(&self) -> Option<(&ThreadInterval, f64, f64)> {
+        self.writes_beside().filter(|(_, held, _)| *held >= 0.8)
+    }
+
     /// Whether it tells of time that counts though no byte moved.
     pub(crate) fn counts(&self) -> bool {
         self.command || self.connecting > 0 || self.resolving > 0 || self.refusing > 0
@@ -291,6 +312,7 @@ impl Around {
             (&mut self.connecting, next.connecting),
             (&mut self.resolving, next.resolving),
             (&mut self.refusing, next.refusing),
+            (&mut self.writes_unseen, next.writes_unseen),
         ] {
             add(sum, next);
         }
@@ -311,10 +333,25 @@ impl Around {
             (sum @ None, Some(_)) => sum.clone_from(&next.syncs),
             (_, None) => {}
         }
+        match (&mut self.writer, &next.writer) {
+            (Some(sum), Some(next)) if sum.name == next.name => join_thread(sum, next),
+            (Some(sum), Some(next)) if in_writes(sum) >= in_writes(next) => {}
+            (_, None) => {}
+            (sum, Some(_)) => sum.clone_from(&next.writer),
+        }
         if self.missing.is_none() {
             self.missing.clone_from(&next.missing);
         }
     }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Looks that found a thread in a write to a file.
+fn in_writes(thread: &ThreadInterval) -> u32 {
+    thread.in_dirty_throttle.saturating_add(thread.found.writing_disk)
 }
 
 /// More of a kind would not be read, and joined intervals must not grow without end.
@@ -462,9 +499,10 @@ mod tests {
     #[test]
     fn joined_samples_stay_shares_of_the_time() {
         let mut sum = interval(Rest { sleeping: 4, who: Some("a".to_owned()), ..Rest::default() });
-        let next = Around { samples: 6, resolving: 6, ..Around::default() };
+        let next = Around { samples: 6, resolving: 6, writes_unseen: 1, ..Around::default() };
         sum.join(&next, (Duration::from_millis(80), Duration::from_millis(120)));
         assert_eq!((sum.samples, sum.rest.samples(), sum.resolving), (10, 4, 6));
+        assert_eq!(sum.share(sum.writes_unseen), 0.1);
         assert_eq!((sum.share(sum.resolving), sum.rest.who.as_deref()), (0.6, Some("a")));
         let named = |who: &str| interval(Rest { sleeping: 1, who: Some(who.to_owned()), ..Rest::default() });
         let mut sum = named("bash (pid 7)");
@@ -492,6 +530,27 @@ mod tests {
         let many = (2..1000).map(|lane| attempt(lane, 0)).collect();
         sum.join(&Around { attempts: many, ..Around::default() }, spans);
         assert_eq!(sum.attempts.len(), MOST);
+    }
+
+    #[test]
+    fn of_several_writers_the_one_that_is_held_most_is_told_of() {
+        let writes = |name: &str, in_dirty_throttle| {
+            let name = Some(name.to_owned());
+            let thread = ThreadInterval { name, looks: 5, in_dirty_throttle, ..ThreadInterval::default() };
+            Around { samples: 5, writer: Some(thread), ..Around::default() }
+        };
+        let spans = (Duration::ZERO, Duration::ZERO);
+        let told = |around: &Around| around.held_writer().map(|(thread, ..)| thread.name.clone());
+        let mut sum = writes("rsync (pid 7)", 5);
+        sum.join(&writes("rsync (pid 7)", 4), spans);
+        assert_eq!(told(&sum), Some(Some("rsync (pid 7)".to_owned())));
+        sum.join(&writes("log (pid 8)", 1), spans);
+        assert_eq!(told(&sum), None, "9 of 15");
+        sum.join(&Around { samples: 5, ..Around::default() }, spans);
+        assert_eq!(sum.writes_beside().map(|(_, held, _)| held), Some(9.0 / 20.0));
+        sum = writes("log (pid 8)", 1);
+        sum.join(&writes("rsync (pid 7)", 5), spans);
+        assert_eq!(sum.writer.and_then(|writer| writer.name).as_deref(), Some("rsync (pid 7)"));
     }
 
     #[test]

@@ -125,6 +125,10 @@ pub fn explain(seen: &LoadEvidence) -> LoadVerdict {
     let mut missing: Vec<String> = Vec::new();
     missing.extend(seen.server.missing().map(|why| format!("the server's processor use: {why}")));
     missing.extend(seen.path.missing().map(|why| format!("the path's round trip: {why}")));
+    missing.extend((!seen.away.is_zero()).then(|| {
+        let away = seconds(seen.away.as_secs_f64());
+        format!("weir itself stood still for {away}, which is in none of the figures")
+    }));
     if let Some(why) = unjudged(seen) {
         missing.insert(0, why);
         return LoadVerdict {

@@ -99,12 +99,15 @@ impl Plan {
         Plan { columns }
     }
 
-    /// The column and the cell that are done first over this link; of equal ones the first, which is the
+    /// The column and the cell that are done first over this link; within a round trip the first column, the
     /// simplest. What takes longer than its round trips is done first by what carries most.
     pub fn best_for(&self, link: Rate) -> Option<(&Column, &Cell)> {
         let columns = self.columns.iter().filter(|column| column.path.link == link);
         let cells = columns.map(|column| (column, &column.cells[column.best]));
-        cells.reduce(|best, next| if next.1.whole.time < best.1.whole.time { next } else { best })
+        cells.reduce(|best, next| {
+            let round_trip = next.0.path.rtt.unwrap_or_default();
+            if next.1.whole.time.saturating_add(round_trip) < best.1.whole.time { next } else { best }
+        })
     }
 }
 

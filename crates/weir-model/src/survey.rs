@@ -11,7 +11,7 @@ use weir_units::{Bytes, Rate};
 use crate::limit::Limit;
 use crate::path::{buffer_for, window_rate};
 use crate::pipeline::{Cost, Figure, Path, SSH_CIPHER, Whole, Work};
-use crate::plan::{Inputs, Means};
+use crate::plan::{Inputs, Means, Plan};
 
 /// Codecs in a survey, at most.
 const MOST_FIGURES: usize = 64;
@@ -265,7 +265,12 @@ impl Survey {
             work: Some(self.work(&burst)),
             ..Path::of(link)
         };
-        let means = if own.is_some() { vec![Means::Weir, Means::Ssh] } else { vec![Means::Ssh] };
+        // Of what was not measured nothing is said, and a copy within a machine does not go by ssh.
+        let means = match own {
+            Some(_) if self.ssh.is_some() && !self.shared => vec![Means::Weir, Means::Ssh],
+            Some(_) => vec![Means::Weir],
+            None => vec![Means::Ssh],
+        };
         Inputs {
             figures: source.figures.clone(),
             path,
@@ -276,6 +281,19 @@ impl Survey {
             lanes: Some(lanes),
             size: Bytes(source.bytes),
         }
+    }
+
+    /// The law for these inputs, with each copy as long as [`Survey::foretell`] has it: what was measured of
+    /// the login and the turns stands in place of a transport's usual round trips.
+    pub fn plan(&self, inputs: &Inputs) -> Plan {
+        let mut plan = Plan::of(inputs);
+        for cell in plan.columns.iter_mut().flat_map(|column| &mut column.cells) {
+            let Foretold { total: time, limit, .. } = self.foretell(&cell.whole);
+            let bytes = cell.whole.time.saturating_sub(cell.whole.opening);
+            let opening = time.saturating_sub(bytes);
+            cell.whole = Whole { time, opening, rate: Rate::of(inputs.size.0, time), limit };
+        }
+        plan
     }
 
     /// How long the copy takes of which the law says `whole`. The bytes of a small one are there before its
@@ -361,7 +379,6 @@ pub fn narrow(rate: Rate, rtt: Duration, rmem_max: Option<u64>, wmem_max: Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
 
     fn figure(name: &str, ratio: f64, compress: f64) -> Figure {
         Figure { name: name.into(), ratio, compress: Rate(compress), decompress: Some(Rate(1e9)) }
@@ -488,6 +505,36 @@ mod tests {
         let large = of(1_000_000_000);
         assert_ne!(large.limit, Limit::Latency);
         assert!((9.9..10.5).contains(&large.moving.as_secs_f64()), "{large:?}");
+    }
+
+    /// Inside ssh the law counts one round trip less, which decides nothing between ways that carry the same.
+    #[test]
+    fn the_best_way_is_one_that_was_measured_and_takes_as_long_as_foretold() {
+        let waits = Waits {
+            login: Duration::from_millis(700),
+            lanes: Duration::from_millis(100),
+            turn: Duration::from_millis(20),
+        };
+        let with = |ssh: Option<f64>, shared| {
+            let mut survey = Survey { waits, shared, ..survey(50e6) };
+            survey.ssh = ssh.map(|rate| Burst {
+                received: Received { rate, ..Received::default() },
+                ..survey.bursts[0].clone()
+            });
+            let inputs = survey.inputs();
+            let plan = survey.plan(&inputs);
+            let (column, cell) = plan.best_for(inputs.links[0]).unwrap();
+            let first = &plan.columns[0];
+            let foretold = survey.foretell(&first.cells[first.best].whole);
+            assert_eq!((column, cell.whole.time), (first, foretold.total), "ssh {ssh:?}");
+            let bytes = cell.whole.time - cell.whole.opening;
+            assert_eq!(foretold.moving, bytes + waits.turn * 2, "what was foretold is foretold again");
+            (column.path.transport.name, plan.columns.len())
+        };
+        assert_eq!(with(Some(50e6), false), ("weir", 2));
+        assert_eq!(with(Some(2e6), false), ("weir", 2));
+        assert_eq!(with(None, false), ("weir", 1));
+        assert_eq!(with(Some(50e6), true), ("weir", 1), "within a machine");
     }
 
     #[test]

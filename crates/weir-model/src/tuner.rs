@@ -28,6 +28,7 @@ mod simulator;
 mod tests;
 mod trial;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::decision::{LaneChange, LaneReason};
@@ -79,6 +80,8 @@ pub struct Tuner {
     recent: Recent,
     /// The best goodput over a stretch of windows since a trial failed: what server and path can carry.
     best: f64,
+    /// The most that each number of lanes carried over a stretch, and when last: see [`Recent::held`].
+    carried: BTreeMap<u32, (f64, Duration)>,
     not_before: Duration,
     /// When losses first showed since the last trial that the link may be full.
     full_from: Option<Duration>,
@@ -189,6 +192,12 @@ const ANEW: Duration = Duration::from_secs(3);
 /// Lanes that shared a link with those of a failed trial need this long for their windows to grow again.
 const RECOVERY: Duration = Duration::from_secs(1);
 
+/// Whether what was carried `at` that time still says what the lanes share: a server may let its first bytes
+/// pass at a higher rate than it keeps to.
+fn is_believed(at: Duration, now: Duration) -> bool {
+    now <= at + BELIEF * 6
+}
+
 impl Tuner {
     /// A tuner that begins with `first` lanes and uses at most `max`.
     pub fn new(first: u32, max: u32) -> Tuner {
@@ -199,6 +208,7 @@ impl Tuner {
             state: TunerState::Steady,
             recent: Recent::default(),
             best: 0.0,
+            carried: BTreeMap::new(),
             not_before: Duration::ZERO,
             full_from: None,
             judged: None,
@@ -234,6 +244,7 @@ impl Tuner {
         self.pass();
         (self.best, self.failures, self.bold) = (0.0, 0, true);
         (self.judged, self.full_from) = (None, None);
+        self.carried.clear();
         self.not_before = now + ANEW;
     }
 
@@ -262,6 +273,15 @@ impl Tuner {
         self.recent.push(seen, self.uploads);
         if self.recent.is_full() {
             self.best = self.best.max(rate(self.recent.all()));
+        }
+        if let Some(held) = self.recent.held() {
+            let carried = self.carried.entry(self.lanes).or_default();
+            if held >= carried.0 || !is_believed(carried.1, seen.now) {
+                *carried = (held, seen.now);
+            } else if held >= 0.9 * carried.0 {
+                // It still carries that, but for the noise of a stretch.
+                carried.1 = seen.now;
+            }
         }
         let newest = seen.bytes as f64 / seen.span.as_secs_f64().max(1e-3);
         let endless = self.lanes == 1 && regrowth(newest, seen) > ENDLESS;

@@ -90,15 +90,17 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     let mut worded = worded(&shares);
     // That nothing was seen says nothing where nothing could be.
     worded.retain(|limit| evidence.facts.unseen.is_none() || *limit != Limit::SenderOrPath);
+    let told = main.is_some() || run.is_judged_without_one();
+    // Of a run that is too short to judge nothing is ruled out either.
+    let innocent = if told || run.is_unseen() { run.innocent() } else { Vec::new() };
     let mut missing = run.too_short(main);
     missing.extend(silence::lines(run.judged().map(|(interval, _)| interval), run.total));
     missing.extend(missing_readings(evidence));
     if matches!(main, Some(MainLimit::One(Limit::SenderOrPath) | MainLimit::Mixed)) {
-        missing.extend(run.untold());
+        missing.extend(run.untold(&innocent));
     }
     let knee = run.knee();
     let confidence = run.confidence(main, missing.len());
-    let told = main.is_some() || run.is_judged_without_one();
     // No reading is missing, there is none to be had: it takes nothing from what the others say.
     missing.extend(run.programs_limit());
     Verdict {
@@ -106,8 +108,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         confidence,
         phases: run.phases(),
         evidence: run.evidence_lines(&worded, knee),
-        // Of a run that is too short to judge nothing is ruled out either.
-        innocent: if told || run.is_unseen() { run.innocent() } else { Vec::new() },
+        innocent: innocent.into_iter().map(|(limit, numbers)| format!("{limit}: {numbers}")).collect(),
         not_visible: if told { run.not_visible() } else { Vec::new() },
         missing,
         advice: match main {
@@ -408,7 +409,8 @@ mod tests {
 
     use super::*;
     use crate::around::{Around, Rest};
-    use crate::evidence::{LaneInterval, Reading, Silent, ThreadInterval};
+    use crate::evidence::{LaneInterval, Reading, Silent, TcpInterval, ThreadInterval};
+    use crate::sender::SenderInterval;
 
     /// Four seconds of a megabyte each, held by the reader of the output.
     fn four_seconds() -> Evidence {
@@ -519,6 +521,33 @@ mod tests {
         assert!((short - most).abs() < 1e-9, "{short}, not {most}");
         evidence.intervals = vec![evidence.intervals[0].clone(); 100];
         assert!(Run::judge(&evidence).known(&mains, Grounds::OneEnd) > short);
+    }
+
+    /// The sender has set no rate, and the receiver alone could not have known it.
+    #[test]
+    fn what_one_end_rules_out_the_other_does_not_miss() {
+        let mut evidence = four_seconds();
+        for interval in &mut evidence.intervals {
+            let received = interval.received;
+            interval.lanes = vec![LaneInterval {
+                lane: 1,
+                received,
+                socket_wait: Duration::from_millis(900),
+                tcp: Reading::Value(TcpInterval::default()),
+                sender: Reading::Value(SenderInterval {
+                    acked: received,
+                    looks: 50,
+                    ..SenderInterval::default()
+                }),
+                ..LaneInterval::default()
+            }];
+        }
+        let run = Run::judge(&evidence);
+        let innocent = run.innocent();
+        assert!(innocent.iter().any(|(limit, _)| *limit == Limit::RateLimit), "{innocent:?}");
+        let names = |lines: Vec<String>| lines.iter().any(|line| line.starts_with("rate-limit: "));
+        assert!(names(run.untold(&[])), "the receiver's rule cannot tell");
+        assert!(!names(run.untold(&innocent)));
     }
 
     #[test]

@@ -301,9 +301,9 @@ fn around() -> impl Strategy<Value = Around> {
         proptest::collection::vec(attempt, 0..3),
         proptest::collection::vec(flow, 0..4),
         proptest::collection::vec(pipe, 0..3),
-        maybe(sync),
+        (maybe(sync), maybe(thread())),
     );
-    let counts = (proptest::collection::vec(count(), 24), any::<bool>(), number(), number());
+    let counts = (proptest::collection::vec(count(), 25), any::<bool>(), number(), number());
     (counts, lists).prop_map(|((of, command, failed_attempts, listen_overflows), lists)| Around {
         samples: of[0],
         command,
@@ -340,7 +340,9 @@ fn around() -> impl Strategy<Value = Around> {
         own_failed_attempts: failed_attempts / 2,
         listen_overflows,
         pipes: lists.2,
-        syncs: lists.3,
+        syncs: lists.3.0,
+        writer: lists.3.1,
+        writes_unseen: of[24],
         flows: lists.1,
         missing: None,
     })

@@ -41,6 +41,8 @@ pub struct Stat {
     pub children_cpu: Duration,
     /// When it started, in clock ticks after boot: tells a process from a later one with its number.
     pub started: u64,
+    /// It is a thread of the kernel's own.
+    pub kernel: bool,
 }
 
 impl Stat {
@@ -51,6 +53,9 @@ impl Stat {
         Duration::from_millis(self.started.saturating_add(1).saturating_mul(tick)) > time
     }
 }
+
+/// Among a process's flags: a thread of the kernel's own (include/linux/sched.h).
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// USER_HZ, 100 on every common machine.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -73,12 +78,20 @@ pub fn parse(text: &str) -> Result<Stat, Malformed> {
             field(16, "children's user time")?.saturating_add(field(17, "children's system time")?),
         ),
         started: field(22, "start time")?,
+        kernel: field(9, "flags")? & PF_KTHREAD != 0,
     })
 }
 
 /// The process's state now; [`ObserveError::Absent`] when it has ended.
 pub fn stat(pid: Pid) -> Result<Stat, ObserveError> {
     read_once(&format!("/proc/{pid}/stat"), parse).map_err(|error| ended_or(pid, error))
+}
+
+/// Whether a process of which [`stat`] finds nothing is there all the same: another user's, which `/proc`
+/// does not show to the caller (`hidepid`, proc(5)).
+pub fn is_hidden(pid: Pid) -> bool {
+    let raw = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
+    raw.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
 }
 
 /// The numbers of a process's threads.
@@ -325,7 +338,9 @@ mod tests {
         let stat = parse(text).unwrap();
         assert_eq!((stat.name.as_str(), stat.state, stat.parent), ("a) R (b", 'S', Pid(3)));
         assert_eq!((stat.cpu, stat.children_cpu), (Duration::from_secs(2), Duration::from_millis(300)));
-        assert_eq!(stat.started, 98765);
+        assert_eq!((stat.started, stat.kernel), (98765, false));
+        let thread = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0 20 0 1 0 3 0 0";
+        assert!(parse(thread).unwrap().kernel);
         for cut in 0..text.len() - 12 {
             assert!(parse(&text[..cut]).is_err(), "{}", &text[..cut]);
         }

@@ -31,6 +31,7 @@ pub struct ThreadProbe {
     throttled: u32,
     found: Found,
     doing: Option<Doing>,
+    hidden: u32,
 }
 
 /// What one look found.
@@ -68,6 +69,7 @@ impl ThreadProbe {
             throttled: 0,
             found: Found::default(),
             doing: None,
+            hidden: 0,
         };
         probe.before = probe.times();
         probe.system = probe.system_time();
@@ -108,6 +110,7 @@ impl ThreadProbe {
         if doing == Doing::Elsewhere {
             let state = waiting::parse_state(read(&self.stat, &mut [0; 512])?);
             doing = waiting::doing(state, call, symbol);
+            self.hidden += u32::from(waiting::is_hidden(state, call, symbol));
         }
         self.looks += 1;
         self.throttled += u32::from(doing == Doing::DirtyThrottle);
@@ -140,6 +143,12 @@ impl ThreadProbe {
         self.before = now;
         (self.looks, self.throttled, self.found) = (0, 0, Found::default());
         interval
+    }
+
+    /// How often it was found waiting for a disk, since the last call, where the caller may not read in which
+    /// system call and where in the kernel: it may have been a write.
+    pub fn take_hidden(&mut self) -> u32 {
+        std::mem::take(&mut self.hidden)
     }
 
     /// Time in the kernel since the last call.

@@ -220,6 +220,12 @@ pub fn doing(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> D
     }
 }
 
+/// Whether all that is known is that it sleeps as one does who waits for a disk: the state may be read of any
+/// thread, the call and the function of another user's may not.
+pub fn is_hidden(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> bool {
+    state == Some('D') && call.is_none() && symbol.is_none()
+}
+
 /// Counts one look.
 pub fn count(found: &mut Found, doing: Doing) {
     // Kinds of the counter that they are told by as well.
@@ -285,6 +291,14 @@ mod tests {
         }
         let kinds = (found.polling, found.awaiting_kernel, found.reading_disk, found.paging_in);
         assert_eq!(kinds, (2, 1, 2, 1), "each is counted among its like as well");
+    }
+
+    #[test]
+    fn a_disk_wait_of_which_no_more_may_be_read_is_hidden() {
+        assert!(is_hidden(Some('D'), None, None));
+        assert!(!is_hidden(Some('S'), None, None), "it waits for no disk");
+        assert!(!is_hidden(Some('D'), Some(Call::In(libc::SYS_write, 3)), None));
+        assert!(!is_hidden(Some('D'), None, Some("balance_dirty_pages")));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! * [`tui`]: the live view that fills a terminal. Pure drawing too. [`stages`]: the pipeline that it and the
 //!   pages draw.
 //! * [`plan`]: what `weir plan` predicts.
-//! * [`survey`]: what was measured for a copy that is planned.
+//! * [`survey`]: what was measured for a copy that is planned. [`foretold`]: a forecast beside what came.
 //! * [`why`]: connections and threads of another program's transfer. [`capture`]: what a capture adds.
 //! * [`net`]: the goodput of a path. [`transactions`]: requests and responses over it.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
@@ -41,6 +41,7 @@ mod figures;
 pub mod fleet;
 pub mod fleet_history;
 pub mod fold;
+pub mod foretold;
 pub mod host;
 pub mod html;
 pub mod join;

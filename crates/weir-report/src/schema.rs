@@ -168,7 +168,7 @@ pub struct DigestRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerdictRecord {
-    /// A limit's name or `mixed`; `null` when the run was too short to judge.
+    /// A limit's name or `mixed`; `null` where none can be named, which `missing` says.
     pub limit: Option<String>,
     /// 0 to 1.
     pub confidence: f64,
@@ -188,6 +188,14 @@ pub struct VerdictRecord {
     pub missing: Vec<String>,
     /// What to change.
     pub advice: Vec<AdviceRecord>,
+}
+
+impl VerdictRecord {
+    /// The shares of the limits; nothing of a run without a limit: what its intervals say is too little, or a
+    /// guess.
+    pub(crate) fn held(&self) -> Option<&BTreeMap<String, f64>> {
+        self.limit.as_ref().map(|_| &self.shares)
+    }
 }
 
 /// One thing to do.
@@ -283,6 +291,21 @@ impl Record {
         self.extra.get("cp").and_then(|cp| cp.get(name)?.as_u64()).unwrap_or(0)
     }
 
+    /// The rows of a copy to many hosts; none of another run.
+    pub(crate) fn hosts(&self) -> &[Value] {
+        let rows = self.extra.get("cp").and_then(|cp| cp.get("hosts")?.as_array());
+        rows.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Paths that a copy counts as failed; of one to many hosts at each.
+    fn failed_of_copy(&self) -> u64 {
+        let of = |row: &Value| row.get("failed").and_then(Value::as_u64).unwrap_or(0);
+        match self.hosts() {
+            [] => self.of_copy("failed"),
+            rows => rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of(row))),
+        }
+    }
+
     /// Files that failed: those in `files`, of which a copy or a long list names the first and counts all.
     pub fn failed(&self) -> u64 {
         let named = self.files.iter().filter(|file| file.error.is_some()).count() as u64;
@@ -290,7 +313,7 @@ impl Record {
         let counted = self.counts.as_ref().map_or(0, |counts| {
             counts.failed.saturating_add(counts.partial).saturating_add(counts.bad_lines)
         });
-        named.max(counted).max(self.of_copy("failed"))
+        named.max(counted).max(self.failed_of_copy())
     }
 
     /// Whether `files` has every file of a download or upload: of a long list it names some.

@@ -3,6 +3,8 @@
 //! A load is the share of a stage's ceiling in use ([`weir_model::loads`]); what held is the verdict's. Here
 //! both become one list in the order in which bytes pass the stages. How it is drawn is each picture's own.
 
+use std::collections::BTreeMap;
+
 use crate::figures::{percent, sane};
 use crate::schema::{LoadRecord, VerdictRecord};
 
@@ -53,7 +55,7 @@ pub struct Stage {
 
 /// The stages that these loads and this verdict tell of, in the order in which bytes pass them.
 pub fn stages(loads: &[LoadRecord], verdict: &VerdictRecord) -> Vec<Stage> {
-    if verdict.shares.is_empty() && loads.is_empty() {
+    if verdict.held().is_none_or(BTreeMap::is_empty) && loads.is_empty() {
         return Vec::new();
     }
     STAGES.iter().filter_map(|(name, limits)| stage(name, limits, loads, verdict)).collect()
@@ -65,7 +67,9 @@ fn stage(
     loads: &[LoadRecord],
     verdict: &VerdictRecord,
 ) -> Option<Stage> {
-    let share = |limit: &str| verdict.shares.get(limit).map_or(0.0, |share| sane(*share).min(1.0));
+    let share = |limit: &str| {
+        verdict.held().and_then(|shares| shares.get(limit)).map_or(0.0, |share| sane(*share).min(1.0))
+    };
     let load = |limit: &str| loads.iter().find(|load| load.limit == limit);
     let held: f64 = limits.iter().map(|limit| share(limit)).sum::<f64>().min(1.0);
     let loaded = |limit: &str| load(limit).map_or(-1.0, |load| sane(load.load).min(1.0));
@@ -140,6 +144,7 @@ mod tests {
         let loads =
             [load("receive-window", 0.8, Some(1e6)), load("cpu-core", 0.05, None), load("disk", 0.3, None)];
         let verdict = VerdictRecord {
+            limit: Some("receive-window".to_owned()),
             shares: [("receive-window".to_owned(), 0.74), ("latency".to_owned(), 0.26)].into(),
             innocent: vec!["application: first bytes came at once".into()],
             ..VerdictRecord::default()
@@ -153,5 +158,7 @@ mod tests {
         let brief = Stage { held: 0.05, load: None, ..stages[1].clone() };
         assert_eq!((brief.words().as_str(), brief.narrowness()), ("held 5 %", Some(0.05)));
         assert_eq!(Stage { held: 0.0, ..brief }.words(), "not measured");
+        let unknown = super::stages(&loads, &VerdictRecord { limit: None, ..verdict });
+        assert_eq!((narrowest(&unknown), unknown[1].words().as_str()), (None, "80 % in use"));
     }
 }

@@ -31,6 +31,9 @@ const FAILURES: usize = 10;
 /// How an error says what is to be done, which then is not said again.
 const RESUMES: &str = "run the same command again to resume";
 
+/// The same where what is kept cannot be resumed.
+const STARTS_AGAIN: &str = "the same command starts again";
+
 /// Notes that are shown one by one; a list of a thousand odd files has one cause.
 const NOTES: usize = 5;
 
@@ -95,7 +98,8 @@ fn write(lines: &[String], sheet: Sheet, out: &mut dyn Write) -> io::Result<()> 
 
 /// What is said in place of a rate: nothing was to do, or it was only asked what would be done.
 pub(crate) fn instead_of_rate(record: &Record) -> Option<String> {
-    left_alone(record).or_else(|| dry_run(record).filter(|_| is_worth_a_rate(record)))
+    let left = left_alone(record).or_else(|| hosts_have_it(record));
+    left.or_else(|| dry_run(record).filter(|_| is_worth_a_rate(record)))
 }
 
 /// A failure that brought nothing is told by its error alone.
@@ -142,12 +146,14 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     if not_begun > 0 {
         lines.push(format!("not begun: {not_begun} files"));
     }
-    let says_it = |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains(RESUMES));
+    let is_said = |error: &String| error.contains(RESUMES) || error.contains(STARTS_AGAIN);
+    let says_it = |error: &Option<String>| error.as_ref().is_some_and(is_said);
     let all_say_it = record.failed() as usize == failed.len()
         && failed.len() <= FAILURES
         && (says_it(&record.error) || !failed.is_empty() && failed.iter().all(|file| says_it(&file.error)));
-    // A measurement has nothing to resume.
-    if record.outcome == RunOutcome::Partial && record.command != "bench" && !all_say_it {
+    // A measurement has nothing to resume; of many hosts each has a line of its own.
+    let resumes = record.command != "bench" && record.hosts().is_empty();
+    if record.outcome == RunOutcome::Partial && resumes && !all_say_it {
         let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
         let words = match record.bytes + earlier {
             0 => "nothing has arrived yet: the same command starts again",
@@ -229,6 +235,35 @@ fn left_alone(record: &Record) -> Option<String> {
     }
 }
 
+/// A count in the row of a host.
+fn of_row(row: &Value, name: &str) -> u64 {
+    row.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// `2 deleted, `; nothing of none.
+fn deleted(count: u64) -> String {
+    if count == 0 { String::new() } else { format!("{count} deleted, ") }
+}
+
+/// `left alone: all 3 hosts have it`, of a copy that had nothing to send to those that it reached.
+fn hosts_have_it(record: &Record) -> Option<String> {
+    let rows = record.hosts();
+    let is_complete = |row: &&Value| row.get("outcome").and_then(Value::as_str) == Some("complete");
+    let has_it = |row: &&Value| {
+        let [files, unchanged, deleted] = ["files", "unchanged", "deleted"].map(|name| of_row(row, name));
+        files > 0 && files == unchanged && deleted == 0
+    };
+    let complete: Vec<&Value> = rows.iter().filter(is_complete).collect();
+    if record.bytes > 0 || complete.is_empty() || !complete.iter().all(has_it) {
+        return None;
+    }
+    Some(match (complete.len(), rows.len()) {
+        (1, 1) => "left alone: the host has it".to_owned(),
+        (have, all) if have == all => format!("left alone: all {all} hosts have it"),
+        (have, all) => format!("left alone: {have} of {all} hosts have it"),
+    })
+}
+
 /// `nothing was copied or deleted (-n): 2 files would be copied`, of a run that was only asked for it.
 fn dry_run(record: &Record) -> Option<String> {
     if !record.is_dry_run() {
@@ -298,13 +333,29 @@ fn would(record: &Record) -> String {
     }
 }
 
+/// `3 files to 7 of 8 hosts, `, `3 files to 8 hosts, 16 deleted, `.
+fn copied_to(record: &Record, rows: &[Value]) -> String {
+    let hosts = counted(rows.len() as u64, "host");
+    // A foreign record may count any number.
+    let deleted = deleted(rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of_row(row, "deleted"))));
+    let files = match record.of_copy("files") {
+        0 => String::new(),
+        files => format!("{} ", counted(files, "file")),
+    };
+    match record.of_copy("failed") {
+        0 => format!("{files}to {hosts}, {deleted}"),
+        _ => format!("{files}to {} of {hosts}, {deleted}", record.of_copy("complete")),
+    }
+}
+
 /// `100000 files, `, `3 of 100000 files (the others are there), `; nothing of a single file that was copied.
 fn copied(record: &Record) -> String {
+    let rows = record.hosts();
+    if !rows.is_empty() {
+        return copied_to(record, rows);
+    }
     let (files, unchanged) = (record.of_copy("files"), record.of_copy("unchanged"));
-    let deleted = match record.of_copy("deleted") {
-        0 => String::new(),
-        deleted => format!("{deleted} deleted, "),
-    };
+    let deleted = deleted(record.of_copy("deleted"));
     let failed = record.of_copy("failed");
     match (files, unchanged.min(files)) {
         (files, 0) if failed > 0 => format!("{files} of {} files, {deleted}", files + failed),

@@ -2,6 +2,7 @@
 //! when they change (`INSTA_UPDATE=always cargo test -p weir-report` renews them).
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -168,6 +169,23 @@ fn files_left_alone_are_not_received() {
 }
 
 #[test]
+fn what_many_hosts_deleted_is_told() {
+    let copied = |deleted: u64| {
+        let row = |host: &str| {
+            serde_json::json!({
+                "host": host, "outcome": "complete", "files": 3, "unchanged": 3, "deleted": deleted,
+            })
+        };
+        let mut record = Record::new("cp", RunOutcome::Complete, 0, 0.01);
+        let cp = serde_json::json!({ "files": 3, "complete": 2, "hosts": [row("a"), row("b")] });
+        record.extra.insert("cp".to_owned(), cp);
+        brief(&record)
+    };
+    assert_eq!(copied(0), "left alone: all 2 hosts have it\n");
+    assert!(copied(2).starts_with("copied 3 files to 2 hosts, 4 deleted, "), "{}", copied(2));
+}
+
+#[test]
 fn foreign_text_cannot_drive_the_terminal() {
     let mut record = Record::new("get", RunOutcome::Failed, 5, 0.1);
     record.error = Some("cannot resolve host \x1b]0;title\x07".to_owned());
@@ -321,6 +339,36 @@ fn print_member(name: &str, value: &Value, record: &Record, out: &mut dyn Write)
         "cp" | "lab" | "stages" => Ok(()),
         other => panic!("how is '{other}' printed?"),
     }
+}
+
+/// Names of members that `value` has, itself or further in, those of maps of limits or figures left out.
+fn names_of(value: &Value, of: &str, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| names_of(item, of, names)),
+        Value::Object(members) => members.iter().for_each(|(name, member)| {
+            let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if !["shares", "values"].contains(&of) && name.chars().all(is_name) {
+                names.insert(name.clone());
+            }
+            names_of(member, name, names);
+        }),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_member_of_a_record_is_described() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = std::fs::read_to_string(docs.join("record.md")).unwrap();
+    let described: BTreeSet<&str> = page.split('`').skip(1).step_by(2).collect();
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(docs.join("gallery/records")).unwrap() {
+        let record = json::parse(&std::fs::read_to_string(entry.unwrap().path()).unwrap()).unwrap();
+        names_of(&serde_json::to_value(record).unwrap(), "", &mut names);
+    }
+    assert!(names.len() > 200, "{names:?}");
+    names.retain(|name| !described.contains(name.as_str()));
+    assert!(names.is_empty(), "docs/record.md has none of these: {names:?}");
 }
 
 /// The records of the gallery, one of each kind, as a terminal shows them.

@@ -349,6 +349,57 @@ fn what_was_overridden_is_not_lost_among_many_files() {
     assert!(!page.contains("http://h/298"));
 }
 
+/// Of a run that is too short to judge no picture names what held it.
+#[test]
+fn a_run_without_a_limit_is_not_judged_by_its_page() {
+    let run = |command: &str, rate: f64| {
+        serde_json::json!({
+            "schema": "weir.run/1", "command": command, "outcome": "complete", "bytes": 19_000_000, "seconds": 0.028,
+            "rate": 679e6, "samples": [{ "t": 0.0, "rate": rate, "limit": "sender-or-path" }],
+            "loads": [{ "limit": "sender-or-path", "load": 0.7, "ceiling": null, "basis": "data were awaited" }],
+            "verdict": {
+                "limit": null, "confidence": 0.0, "shares": { "sender-or-path": 1.0 },
+                "phases": [{ "from": 0.0, "to": 0.028, "limit": "sender-or-path" }],
+                "missing": ["the run was too short to judge: 28 ms"],
+            },
+        })
+        .to_string()
+    };
+    let one = run("get", 679e6);
+    for text in [page(&one), page(&format!("{one}\n{}", one.replace("679", "680")))] {
+        let why = "What held it is not known (the run was too short to judge: 28 ms).";
+        for fact in [why, "awaited 70 %", "679 MB/s"] {
+            assert!(text.contains(fact), "{fact}");
+        }
+        for claim in
+            ["<h3>What held it</h3>", "eld by sender", "held 100 %", "100 % of the time", "class=\"ring\""]
+        {
+            assert!(!text.contains(claim), "{claim}");
+        }
+    }
+    // It was over before anything was acknowledged.
+    assert!(page(&one).contains("Rate over time") && !page(&run("put", 0.0)).contains("at the most"));
+}
+
+/// The run's, as the page begins with them; of many hosts, of which one was watched, those of what is drawn.
+#[test]
+fn a_picture_has_the_rate_and_the_time_of_its_run() {
+    let run = |cp: Value| {
+        serde_json::json!({
+            "schema": "weir.run/1", "command": "cp", "outcome": "complete", "bytes": 20_000_000, "seconds": 4.0,
+            "rate": 5e6, "samples": [{ "t": 0.0, "rate": 16e6 }, { "t": 1.0, "rate": 16e6 }], "cp": cp,
+            "verdict": { "limit": "disk", "phases": [{ "from": 0.0, "to": 1.25, "limit": "disk" }] },
+        })
+        .to_string()
+    };
+    for (cp, drawn) in [
+        (serde_json::json!({}), "5.00 MB/s on average over 4.00 s, 16.0 MB/s at the most"),
+        (serde_json::json!({ "hosts": [{}] }), "16.0 MB/s on average over 1.25 s, 16.0 MB/s at the most"),
+    ] {
+        assert!(page(&run(cp)).contains(drawn), "{drawn}");
+    }
+}
+
 #[test]
 fn an_old_record_without_the_newer_members_has_a_page() {
     let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/first.json");

@@ -37,6 +37,21 @@ impl Request {
     pub(crate) fn is_served(&self) -> bool {
         self.is_head() || self.method == "GET"
     }
+
+    /// Programs name JSON; browsers name HTML, whatever else they accept. Who names both says by weights
+    /// which is better (RFC 9110 section 12.4.2).
+    pub(crate) fn prefers_json(&self) -> bool {
+        let weight = |wanted: &str| {
+            let weights = self.fields.members("accept").filter_map(|member| {
+                let mut parts = member.split(';').map(str::trim_ascii);
+                let is_wanted = parts.next()?.eq_ignore_ascii_case(wanted);
+                let said = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+                said.map_or(Some(1.0), |text| text.parse::<f64>().ok()).filter(|_| is_wanted)
+            });
+            weights.fold(0.0, f64::max)
+        };
+        weight("application/json") > weight("text/html")
+    }
 }
 
 /// The media type of a text of the server's own.
@@ -122,10 +137,14 @@ pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answe
     }
     let path = request.target.as_ref().map_or(&b""[..], |target| &target.bytes);
     let mut answer = match entry {
+        // The page of a folder, in whose place some get the list.
+        Entry::File(file) if request.target.as_ref().is_some_and(|target| target.slash) => {
+            answer_file(request, file, now).with("Vary", "Accept")
+        }
         Entry::File(file) => answer_file(request, file, now),
         // It was not listed, for want of a turn.
         Entry::Folder => busy(now),
-        Entry::Listing(items) => answer_listing(&request.fields, path, items, now),
+        Entry::Listing(items) => answer_listing(request, path, items, now),
         Entry::Text { media_type, text } => Answer::new(StatusCode::OK, now)
             .with("Cache-Control", "no-store")
             .with_text(media_type, text.clone()),
@@ -226,24 +245,13 @@ fn boundary(file: &File) -> String {
     format!("weir-{hash:016x}")
 }
 
-fn answer_listing(fields: &Fields, path: &[u8], items: &[Item], now: SystemTime) -> Answer {
+fn answer_listing(request: &Request, path: &[u8], items: &[Item], now: SystemTime) -> Answer {
     let answer = Answer::new(StatusCode::OK, now).with("Vary", "Accept").with("Cache-Control", "no-cache");
-    if prefers_json(fields) {
+    if request.prefers_json() {
         answer.with_text("application/json", listing::json(path, items))
     } else {
         answer.with_text("text/html; charset=utf-8", listing::html(path, items))
     }
-}
-
-/// Programs name JSON; browsers name HTML, whatever else they accept.
-fn prefers_json(fields: &Fields) -> bool {
-    let names = |wanted: &str| {
-        fields.members("accept").any(|member| {
-            let media_type = member.split(';').next().unwrap_or_default();
-            media_type.trim_ascii().eq_ignore_ascii_case(wanted)
-        })
-    };
-    names("application/json") && !names("text/html")
 }
 
 /// For now there is no room for the answer.

@@ -128,7 +128,13 @@ impl Site {
     /// What a request names.
     fn find(&self, request: &Request) -> Entry {
         match &request.target {
-            Some(target) if request.is_served() => self.with_descriptors(|| self.content.resolve(target)),
+            Some(target) if request.is_served() => {
+                match self.with_descriptors(|| self.content.resolve(target)) {
+                    // The page of a folder. One that may not be read has ended this already.
+                    Entry::File(_) if target.slash && request.prefers_json() => Entry::Folder,
+                    entry => entry,
+                }
+            }
             _ => Entry::Absent,
         }
     }

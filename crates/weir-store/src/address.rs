@@ -2,7 +2,7 @@
 //! and what other tools write for them.
 //!
 //! A key is what stands behind the bucket, letter by letter, as aws, s5cmd and gsutil read it: nothing in it
-//! is decoded.
+//! is decoded. Where it ends as a version would, a `\` before `?versionId=` or `#` says that it is the key.
 
 use std::fmt;
 
@@ -25,6 +25,22 @@ impl StoreKind {
             StoreKind::Gcs => "gs",
             StoreKind::Azure => "az",
         }
+    }
+
+    /// What stands before a version.
+    fn mark(self) -> &'static str {
+        match self {
+            StoreKind::Gcs => "#",
+            StoreKind::S3 | StoreKind::Azure => "?versionId=",
+        }
+    }
+
+    /// What stands before and behind the mark of a version, where `text` ends as one.
+    fn versioned(self, text: &str) -> Option<(&str, &str)> {
+        let is_number = |version: &str| version.bytes().all(|byte| byte.is_ascii_digit());
+        let is_version =
+            |version: &str| !version.is_empty() && (self != StoreKind::Gcs || is_number(version));
+        text.rsplit_once(self.mark()).filter(|(_, version)| is_version(version))
     }
 
     fn of(scheme: &str) -> Option<StoreKind> {
@@ -99,25 +115,14 @@ impl StoreUrl {
         if !bucket.chars().all(is_name) || matches!(bucket, "." | "..") {
             return Err(BadStoreUrl::Bucket(text.to_owned(), bucket.to_owned()));
         }
-        let (key, version) = match kind {
-            StoreKind::Gcs => match key.rsplit_once('#') {
-                Some((key, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
-                    (key, Some(number))
-                }
-                _ => (key, None),
+        let (key, version) = match kind.versioned(key) {
+            Some((key, version)) => match key.strip_suffix('\\') {
+                Some(key) => (format!("{key}{}{version}", kind.mark()), None),
+                None => (key.to_owned(), Some(version.to_owned())),
             },
-            _ => match key.rsplit_once("?versionId=") {
-                Some((key, version)) if !version.is_empty() => (key, Some(version)),
-                _ => (key, None),
-            },
+            None => (key.to_owned(), None),
         };
-        Ok(StoreUrl {
-            kind,
-            account,
-            bucket: bucket.to_owned(),
-            key: key.to_owned(),
-            version: version.map(str::to_owned),
-        })
+        Ok(StoreUrl { kind, account, bucket: bucket.to_owned(), key, version })
     }
 
     /// The same store and bucket with another key.
@@ -142,11 +147,11 @@ impl fmt::Display for StoreUrl {
         if let Some(account) = &self.account {
             write!(f, "@{account}")?;
         }
-        write!(f, "/{}", self.key)?;
-        match (&self.version, self.kind) {
-            (Some(version), StoreKind::Gcs) => write!(f, "#{version}"),
-            (Some(version), _) => write!(f, "?versionId={version}"),
-            (None, _) => Ok(()),
+        let mark = self.kind.mark();
+        match (&self.version, self.kind.versioned(&self.key)) {
+            (Some(version), _) => write!(f, "/{}{mark}{version}", self.key),
+            (None, Some((key, letters))) => write!(f, "/{key}\\{mark}{letters}"),
+            (None, None) => write!(f, "/{}", self.key),
         }
     }
 }
@@ -184,6 +189,23 @@ mod tests {
         for text in ["s3://b/k?versionId=3", "gs://b/k#17", "az://c@a/k", "s3://b/"] {
             assert_eq!(read(&read(text).to_string()), read(text));
         }
+    }
+
+    #[test]
+    fn a_key_that_ends_as_a_version_stays_one() {
+        for (text, key) in [
+            ("s3://b/a\\?versionId=zz", "a?versionId=zz"),
+            ("gs://b/a\\#17", "a#17"),
+            ("s3://b/a\\\\?versionId=zz", "a\\?versionId=zz"),
+            ("s3://b/a?versionId=", "a?versionId="),
+            ("s3://b/a\\b", "a\\b"),
+        ] {
+            let url = read(text);
+            assert_eq!((url.key.as_str(), url.version.as_deref()), (key, None), "{text}");
+            assert_eq!(url.to_string(), text);
+        }
+        let both = StoreUrl { version: Some("v".to_owned()), ..read("s3://b/").with_key("a?versionId=zz") };
+        assert_eq!(read(&both.to_string()), both);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
 use weir_get::GetError;
@@ -12,6 +12,7 @@ use weir_get::http::call::{AtHand, Call, Content, Reply};
 use weir_get::http::connection::Dial;
 use weir_get::http::exchange::{Client, Http};
 use weir_get::http::waiting::Waits;
+use weir_get::object;
 use weir_observe::stage_clock::{Stage, StageClock};
 use weir_units::backoff::doubled;
 
@@ -58,6 +59,8 @@ pub struct CallerSetup<'a> {
     pub timeout: Duration,
     /// For a name, its connect and the handshakes.
     pub connect_timeout: Duration,
+    /// The longest wait that a server may ask for, all waits of one request together.
+    pub max_wait: Duration,
     /// Attempts after the first.
     pub retries: u32,
 }
@@ -70,6 +73,7 @@ impl<'a> CallerSetup<'a> {
             stop: &NEVER,
             timeout: self.timeout.min(CLEARING),
             connect_timeout: self.connect_timeout.min(CLEARING),
+            max_wait: self.max_wait.min(CLEARING),
             retries: 1,
             ..self
         }
@@ -81,6 +85,7 @@ impl<'a> Caller<'a> {
     pub fn new(setup: CallerSetup<'a>) -> Caller<'a> {
         let dial = Dial {
             connect_timeout: setup.connect_timeout,
+            max_wait: setup.max_wait,
             ..Dial::new(setup.timeout, [setup.stop, setup.stop])
         };
         let client = Client::new(setup.http, setup.clock, dial, setup.on_socket);
@@ -115,6 +120,15 @@ impl<'a> Caller<'a> {
         self.client.dial().is_stopped()
     }
 
+    /// The wait that is kept where one is `asked` for, and so much was `waited`. What takes away what is left
+    /// asks again in the time that there is, however long the store wants.
+    fn granted(&self, asked: Duration, waited: Duration) -> Duration {
+        match std::ptr::eq(self.setup.stop, &NEVER) {
+            true => asked.min(self.setup.max_wait.saturating_sub(waited)),
+            false => asked,
+        }
+    }
+
     /// How often the last request was sent: of more than once the first may have been done although its
     /// answer was lost.
     pub fn attempts(&self) -> u32 {
@@ -139,8 +153,11 @@ impl<'a> Caller<'a> {
 
     /// Sends `call` until it is answered by something that another attempt would not change: a success, or
     /// the last refusal, as it stands. Only for requests that may be sent twice.
+    ///
+    /// # Errors
+    /// The fault on the way, or [`GetError::ComeBack`] where the server asks for a longer wait than is left.
     pub fn ask(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, StoreError> {
-        let mut failed = 0;
+        let (mut failed, mut waited) = (0, Duration::ZERO);
         (self.attempts, self.unanswered) = (0, 0);
         loop {
             // A kept connection that was closed meanwhile costs a request that counts for no failure.
@@ -151,26 +168,40 @@ impl<'a> Caller<'a> {
                 outcome.as_ref().is_ok_and(|reply| !matches!(reply.head.status, 500 | 502 | 504));
             self.attempts += sent;
             self.unanswered += sent.saturating_sub(u32::from(is_answered));
+            let now = SystemTime::now();
             let (asked, is_throttle) = match &outcome {
                 Ok(reply) if is_for_later(reply) => {
-                    let now = std::time::SystemTime::now();
-                    let asked = weir_http::retry_after::wait(&reply.head.fields, now);
-                    (asked, is_throttled(reply))
+                    (weir_http::retry_after::wait(&reply.head.fields, now), is_throttled(reply))
                 }
-                Err(error) if !error.is_permanent() => (None, false),
+                // A proxy may ask for it, too.
+                Err(error) if !error.is_permanent() => (error.retry_after(), false),
                 _ => return Ok(outcome?),
             };
             if is_throttle {
                 self.throttled += 1;
                 self.words = outcome.as_ref().ok().and_then(|reply| reply.said.clone()).or(self.words.take());
-                self.words.iter().for_each(|words| self.waits.asked_to_wait(words.clone()));
             }
-            let most = self.client.dial().max_wait;
-            if failed >= self.retries || asked.is_some_and(|asked| asked > most) {
+            let most = self.setup.max_wait;
+            let asked = asked.map(|asked| self.granted(asked, waited));
+            if asked.is_some_and(|asked| waited + asked > most) {
+                let error = outcome.map_or_else(|error| error, |reply| reply.error(&call.url));
+                return Err(error.within(most, waited, now).into());
+            }
+            if failed >= self.retries {
                 return Ok(outcome?);
             }
             // Anywhere within it, so that clients that were refused together do not come back together.
             let pause = doubled(FIRST_PAUSE, failed, LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0);
+            let wait = asked.unwrap_or(pause).max(pause);
+            waited += asked.unwrap_or_default();
+            if let (Some(_), Ok(reply)) = (asked, &outcome) {
+                let (url, host) = (object::shown(&call.url), object::host_of(&call.url));
+                self.waits.say(&url, &host, &reply.error(&call.url), wait);
+            }
+            // The store's own words say more than its status.
+            if is_throttle {
+                self.words.iter().for_each(|words| self.waits.asked_to_wait(words.clone()));
+            }
             // Only what was asked for is the store's wish.
             let stage = match &outcome {
                 _ if is_throttle || asked.is_some() => Stage::Backoff,
@@ -184,20 +215,34 @@ impl<'a> Caller<'a> {
                     error.pause_stage()
                 }
             };
-            self.pause(asked.unwrap_or(pause).max(pause), stage)?;
+            self.pause(wait, stage)?;
             failed += 1;
             content.rewind()?;
         }
     }
 
-    /// As [`Caller::ask`], and what is no success is the error that `what` could not be done.
+    /// As [`Caller::ask`], and where the store asks to come back later, the error says that `what` could not
+    /// be done.
+    ///
+    /// # Errors
+    /// Those of [`Caller::ask`].
+    pub fn ask_to(
+        &mut self,
+        what: &str,
+        call: &Call<'_>,
+        content: &mut dyn Content,
+    ) -> Result<Reply, StoreError> {
+        self.ask(call, content).map_err(|error| error.of_later(what))
+    }
+
+    /// As [`Caller::ask_to`], and what is no success is the error that `what` could not be done.
     pub fn done(
         &mut self,
         what: &str,
         call: &Call<'_>,
         content: &mut dyn Content,
     ) -> Result<Reply, StoreError> {
-        let reply = self.ask(call, content)?;
+        let reply = self.ask_to(what, call, content)?;
         match reply.head.status {
             200..300 => Ok(reply),
             _ => Err(refusal(what, call, &reply)),
@@ -207,7 +252,7 @@ impl<'a> Caller<'a> {
     /// Deletes what is at `url`; what is not there counts as deleted. As [`Caller::done`] otherwise.
     pub fn delete(&mut self, what: &str, url: Url) -> Result<(), StoreError> {
         let call = Call { method: "DELETE", url, fields: Vec::new(), most: 1 << 20, asks_first: false };
-        let reply = self.ask(&call, &mut AtHand::default())?;
+        let reply = self.ask_to(what, &call, &mut AtHand::default())?;
         match reply.head.status {
             200..300 | 404 => Ok(()),
             _ => Err(refusal(what, &call, &reply)),
@@ -302,4 +347,68 @@ pub fn is_transient(code: &str) -> bool {
                 | "backendError"
                 | "internalError"
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+    use crate::mock::{Mock, Said, said};
+    use crate::testing::with_setup;
+
+    /// A store that asks for a wait of so many seconds, so many times.
+    fn busy(times: usize, seconds: &'static str) -> Mock {
+        let asked = AtomicUsize::new(0);
+        Mock::new(move |_| match asked.fetch_add(1, Relaxed) < times {
+            true => Said {
+                fields: vec![("Retry-After".to_owned(), seconds.to_owned())],
+                ..said(503, "<Error><Code>SlowDown</Code><Message>less of it</Message></Error>")
+            },
+            false => said(204, ""),
+        })
+    }
+
+    fn url(mock: &Mock) -> Url {
+        Url::parse(&mock.url).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_is_asked_for_again_however_long_the_store_wants() {
+        let mock = busy(1, "3600");
+        with_setup(Vec::new(), |setup| {
+            let setup = CallerSetup { max_wait: Duration::from_millis(50), ..setup };
+            Caller::new(setup.clearing()).delete("clear it", url(&mock)).unwrap();
+        });
+        assert_eq!(mock.asked().len(), 2);
+    }
+
+    #[test]
+    fn what_is_for_later_is_told_with_its_subject() {
+        let mock = busy(usize::MAX, "3600");
+        with_setup(Vec::new(), |setup| {
+            let call =
+                Call { method: "GET", url: url(&mock), fields: Vec::new(), most: 99, asks_first: false };
+            let mut caller = Caller::new(setup);
+            for error in [
+                caller.delete("clear it", url(&mock)).unwrap_err(),
+                caller.done("clear it", &call, &mut AtHand::default()).unwrap_err(),
+            ] {
+                assert!(
+                    error.is_for_later() && error.to_string().starts_with("cannot clear it: "),
+                    "{error}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn the_words_of_a_store_are_told_rather_than_its_status() {
+        let mock = busy(1, "0");
+        with_setup(Vec::new(), |setup| {
+            Caller::new(CallerSetup { retries: 1, ..setup }).delete("clear it", url(&mock)).unwrap();
+            let words = setup.http.waits().words().unwrap_or_default();
+            assert!(words.contains("less of it"), "{words}");
+        });
+    }
 }

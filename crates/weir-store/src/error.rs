@@ -166,6 +166,25 @@ impl StoreError {
         }
     }
 
+    /// The store asks to come back later: the same command may succeed then.
+    pub fn is_for_later(&self) -> bool {
+        match self {
+            StoreError::Http(answer) => answer.is_for_later(),
+            StoreError::Answered { answer, .. } => answer.is_for_later(),
+            _ => false,
+        }
+    }
+
+    /// The same of `what` was asked, where the store asks to come back later.
+    pub(crate) fn of_later(self, what: &str) -> StoreError {
+        match self {
+            StoreError::Http(answer) if answer.is_for_later() => {
+                StoreError::Answered { what: what.to_owned(), answer: Box::new(answer) }
+            }
+            other => other,
+        }
+    }
+
     /// The answer, or the fault on the way to it, without what was asked; itself, if there is none.
     pub fn into_answer(self) -> Result<GetError, StoreError> {
         match self {
@@ -188,6 +207,10 @@ impl StoreError {
             StoreError::Http(answer) => answer,
             StoreError::Answered { answer, .. } => &**answer,
             _ => return None,
+        };
+        let answer = match answer {
+            GetError::ComeBack { cause, .. } => &**cause,
+            other => other,
         };
         match answer {
             GetError::Status { status, .. } => Some(*status),

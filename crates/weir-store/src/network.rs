@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use url::Url;
 use weir_get::GetError;
 use weir_get::http::call::{AtHand, Call, Reply};
+use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::{Http, Manner, Version, Who};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::reach::Reach;
@@ -170,6 +171,7 @@ impl Asker {
             stop,
             timeout: within(self.network.timeout),
             connect_timeout: within(self.network.connect_timeout),
+            max_wait: MAX_WAIT,
             retries: question.retries,
         });
         let call = Call {

@@ -56,7 +56,7 @@ pub use extras::Removed;
 pub use keep_set::KeepSet;
 use limit::Limit;
 pub use new_folders::NewFolders;
-pub use obstacle::Barrier;
+pub use obstacle::{Barrier, SPECIAL};
 use ownership::Ownership;
 pub use pending::Pending;
 pub use place::check_link;

@@ -6,7 +6,7 @@ use rustix::fs::{FileType, Statx};
 use serde::{Deserialize, Serialize};
 
 use crate::name::{Bytes, quoted};
-pub use crate::name::{Invalid, MAX_COMPONENT, MAX_NAME, Name};
+pub use crate::name::{Invalid, MAX_COMPONENT, MAX_NAME, Name, stand_in};
 
 /// Nanoseconds in a second.
 const NANOS: u32 = 1_000_000_000;

@@ -155,6 +155,19 @@ fn check_component(component: &[u8], whole: &[u8]) -> Result<(), Invalid> {
     }
 }
 
+/// What stands for a component that is too long with what is put behind it: its beginning, and a digest of
+/// all of it.
+pub fn stand_in(component: &[u8]) -> Vec<u8> {
+    // File systems that hold names shorter than Linux's leave room for 143 bytes (eCryptfs).
+    const KEPT: usize = 100;
+    const DIGITS: usize = 16;
+    let cut = component.len().min(KEPT);
+    // Some take no name that is not UTF-8.
+    let cut = std::str::from_utf8(component).map_or(cut, |text| text.floor_char_boundary(cut));
+    let digest = blake3::hash(component).to_hex();
+    [&component[..cut], b".", &digest.as_bytes()[..DIGITS]].concat()
+}
+
 /// Enough of foreign bytes to recognise them by: an error must not be as long as what it complains of.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     const SHOWN: usize = 80;
@@ -259,6 +272,15 @@ mod tests {
             let error = Name::new(bytes.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(why) && error.len() < 300, "{error}");
         }
+    }
+
+    #[test]
+    fn what_stands_for_a_name_is_short_and_no_other_name_s() {
+        let [one, two] =
+            ["\u{f6}1", "\u{f6}2"].map(|end| stand_in(format!("a{}{end}", "\u{f6}".repeat(120)).as_bytes()));
+        assert!(one != two && one.len() < 120 && one.starts_with("a\u{f6}\u{f6}".as_bytes()));
+        assert!(std::str::from_utf8(&one).is_ok());
+        assert!(stand_in(&[0xff; 255]).starts_with(&[0xff; 100]));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Mode, OFlags, Statx, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use weir_units::nofile;
 
 use crate::entry::{self, Entry, Kind, LinkTarget, Name, Xattr};
 use crate::error::TreeError;
@@ -31,8 +32,10 @@ use links::Links;
 /// levels) stays below 128 MiB.
 const BATCH: usize = 32 << 10;
 /// Directories held open at a time: deeper trees than this are rare, and 1024 descriptors are the usual limit
-/// of a process.
-const OPEN: usize = 32;
+/// of a process. Of a smaller one it is an eighth.
+fn most_open() -> usize {
+    nofile::share(8, 32)
+}
 
 /// Where a walk begins, and what that is called in the tree.
 #[derive(Debug, Clone)]
@@ -360,8 +363,9 @@ impl Walk {
             None => (None, Scope::default()),
         };
         // The root stays open: the way back to the others begins there. Over links there is no such way.
-        if self.levels.len() > OPEN && !self.wanted.referents {
-            let far = self.levels.len() - OPEN;
+        let most = most_open();
+        if self.levels.len() > most && !self.wanted.referents {
+            let far = self.levels.len() - most;
             self.levels[far].close();
         }
         let mut level = Level::new(entry, identity, opened.map(Arc::new), scope);

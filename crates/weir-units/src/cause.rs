@@ -2,6 +2,9 @@
 
 use std::io;
 
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
 /// `permission denied` for the standard library's `Permission denied (os error 13)`.
 ///
 /// ```
@@ -15,11 +18,18 @@ pub fn plain(cause: &io::Error) -> String {
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
     let mut letters = text.chars();
     // Only a capital before a small letter: "RPC version wrong" keeps its own.
-    match (letters.next(), letters.next()) {
+    let text = match (letters.next(), letters.next()) {
         (Some(first), Some(second)) if second.is_lowercase() => {
             first.to_lowercase().chain(text.chars().skip(1)).collect()
         }
         _ => text.to_owned(),
+    };
+    match Errno::from_io_error(cause) {
+        Some(Errno::FBIG) if getrlimit(Resource::Fsize).current.is_some() => {
+            format!("{text} (beyond what ulimit -f allows)")
+        }
+        Some(Errno::MFILE) => format!("{text} (ulimit -n)"),
+        _ => text,
     }
 }
 
@@ -61,6 +71,7 @@ mod tests {
     #[test]
     fn only_a_capital_before_a_small_letter_is_lowered() {
         assert_eq!(plain(&io::Error::from_raw_os_error(5)), "input/output error");
+        assert_eq!(plain(&Errno::MFILE.into()), "too many open files (ulimit -n)");
         assert_eq!(plain(&io::Error::other("RPC version wrong")), "RPC version wrong");
         assert_eq!(plain(&io::Error::other("")), "");
         let resolver = io::Error::other("failed to lookup address information: Name or service not known");

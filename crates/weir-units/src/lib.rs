@@ -1,7 +1,7 @@
 //! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
 //! bounded size, lists; and what many crates need once: [`stats`], [`backoff`], [`pacer`] and [`limiter`],
-//! [`numbers`] with units, and of the system [`atomic_file`], [`boot`], [`nofile`]
-//! and [`program`].
+//! [`numbers`] with units, and of the system [`atomic_file`], [`boot`], [`nofile`], [`program`]
+//! and [`threads`].
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed? Decimal prefixes (k,
 //! M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8. Everything inside
@@ -24,6 +24,7 @@ pub mod numbers;
 pub mod pacer;
 pub mod program;
 pub mod stats;
+pub mod threads;
 
 mod bounded;
 mod cause;

@@ -14,6 +14,12 @@ pub fn most() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
+/// How many of them something may hold open: one of `parts`, `most` at most. Under the smallest limit it is
+/// one all the same.
+pub fn share(parts: u64, most: usize) -> usize {
+    usize::try_from(allowed() / parts).map_or(most, |share| share.clamp(1, most))
+}
+
 /// Lets it have `wanted`, or as many as the hard limit allows; never fewer than before. An error where the
 /// system refuses, as sandboxes may, and all is as before.
 pub fn raise(wanted: u64) -> Result<(), Errno> {
@@ -28,6 +34,11 @@ pub fn raise(wanted: u64) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_neither_nothing_nor_too_much() {
+        assert_eq!((share(u64::MAX, 8), share(1, 8)), (1, 8));
+    }
 
     #[test]
     fn it_is_never_less_than_before() {

@@ -5,10 +5,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::threads;
 
 /// Output that is still open when its program has ended (a child holds it) is waited for so long.
 const AFTER_END: Duration = Duration::from_secs(1);
@@ -68,28 +69,37 @@ pub fn run(
         .stderr(Stdio::piped())
         .process_group(0);
     let mut child = command.spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        let input = input.to_vec();
-        // One that does not read it says itself what it lacks.
-        thread::spawn(move || drop(stdin.write_all(&input)));
-    }
-    let out = collected(child.stdout.take(), limits.output);
-    let err = collected(child.stderr.take(), limits.output);
-    let ended = wait(&mut child, limits);
-    if !matches!(ended, Ok(Some(_))) {
+    let attended = attend(&mut child, input, limits);
+    if !matches!(attended, Ok((Some(_), _))) {
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = child.wait();
     }
-    match ended? {
+    let (status, outputs) = attended?;
+    match status {
         Some(status) => {
-            let bytes = |from: Receiver<Vec<u8>>| from.recv_timeout(AFTER_END).unwrap_or_default();
-            Ok(ProgramEnd { status, out: bytes(out), err: bytes(err) })
+            let [out, err] = outputs.map(|from| from.recv_timeout(AFTER_END).unwrap_or_default());
+            Ok(ProgramEnd { status, out, err })
         }
         None if limits.stop.load(Relaxed) => Err(ProgramFailure::Interrupted),
         None => Err(ProgramFailure::TookLonger),
     }
+}
+
+/// What there is of a program before its end: how it ended, if it did in time, and its outputs.
+type Attended = (Option<ExitStatus>, [Receiver<Vec<u8>>; 2]);
+
+/// Gives it its input, reads its outputs, and waits for its end.
+fn attend(child: &mut Child, input: &[u8], limits: ProgramLimits<'_>) -> io::Result<Attended> {
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_vec();
+        // One that does not read it says itself what it lacks.
+        threads::start("input", move || drop(stdin.write_all(&input)))?;
+    }
+    let out = collected(child.stdout.take(), limits.output)?;
+    let err = collected(child.stderr.take(), limits.output)?;
+    Ok((wait(child, limits)?, [out, err]))
 }
 
 fn wait(child: &mut Child, limits: ProgramLimits<'_>) -> io::Result<Option<ExitStatus>> {
@@ -101,20 +111,20 @@ fn wait(child: &mut Child, limits: ProgramLimits<'_>) -> io::Result<Option<ExitS
         if began.elapsed() > limits.time || limits.stop.load(Relaxed) {
             return Ok(None);
         }
-        thread::sleep(POLL_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// All that comes from `pipe`, to the end or one byte too many; the rest is dropped, so that its writer ends.
-fn collected(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8>> {
+fn collected(pipe: Option<impl Read + Send + 'static>, most: u64) -> io::Result<Receiver<Vec<u8>>> {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
+    threads::start("output", move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.by_ref().take(most + 1).read_to_end(&mut bytes);
             let _ = sender.send(bytes);
             let _ = io::copy(&mut pipe, &mut io::sink());
         }
-    });
-    receiver
+    })?;
+    Ok(receiver)
 }

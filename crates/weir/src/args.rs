@@ -25,6 +25,7 @@ mod fleet_worker;
 mod foreign;
 mod foreign_commands;
 mod get;
+mod get_conflicts;
 mod habits;
 mod headings;
 mod hub;
@@ -81,6 +82,7 @@ pub use fleet_worker::WorkerArgs;
 pub use foreign::{answer, instead, meant, mend};
 pub use foreign_commands::{answer as answer_command, mend as mend_command};
 pub use get::{Get, Jobs};
+pub use get_conflicts::{MAKES_FOLDERS, is_stdout};
 pub use hub::HubArgs;
 pub use iperf3::is_meant as is_iperf3;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
@@ -249,6 +251,14 @@ impl Command {
             }
             other => other,
         })
+    }
+
+    /// Why its flags cannot be meant together, where clap takes them all.
+    pub fn contradicts(&self) -> Option<String> {
+        match self {
+            Command::Get(get) => get.contradicts(),
+            _ => None,
+        }
     }
 
     /// How a command that has a record speaks.
@@ -488,7 +498,15 @@ mod tests {
         };
         assert!(get(&["-fsSL", "-C", "-"]).unwrap().voice.quiet);
         assert_eq!(get(&["-P", "a/b/"]).unwrap().output, ["a/b/"]);
-        assert_eq!(get(&["-A", "me"]).unwrap().headers, ["User-Agent: me"]);
+        for (given, sent) in [
+            (&["-A", "me"][..], &[("User-Agent", "me")][..]),
+            (&["-A", "me", "-H", "user-agent: you"], &[("user-agent", "you")]),
+            (&["-A", "me", "-H", "User-Agent:"], &[]),
+        ] {
+            let fields = get(given).unwrap().fields().unwrap().sent;
+            let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
+            assert_eq!(fields, sent, "{given:?}");
+        }
         assert!(get(&["-O"]).unwrap_err().contains("-o FILE"));
         assert!(get(&["-x"]).unwrap().force_directories);
         for other in [&["-x", "16"][..], &["-x", "http://proxy:3128"], &["-x", "proxy:3128"]] {

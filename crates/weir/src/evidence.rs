@@ -5,10 +5,15 @@ use std::path::Path;
 use weir_model::evidence::Evidence;
 
 use crate::output;
+use crate::voice::Usage;
 
 /// Says before a run what would keep it from being written after it. A file that is there is not touched yet.
 pub fn check(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
+    if path.as_os_str() == "-" {
+        let why = "--evidence needs a file; stdout takes the record alone (--json)";
+        return Err(Usage(why.to_owned()).into());
+    }
     output::check(path)
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use anyhow::Context;
 use rustix::process::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
 /// The exit code of a command that a signal ended: 128 and SIGINT, as a shell has it.
@@ -56,25 +56,46 @@ impl Wishes {
     }
 }
 
+/// Signals as a program needs them, whatever became of them in the one that started it. Some leave those
+/// blocked that ask for an end, which would never be heard; where SIGCHLD is ignored the kernel keeps no exit
+/// code of a command (wait(2)). And a file that may not grow further (RLIMIT_FSIZE) is an error of that file,
+/// as on a full disk: without a handler the signal would end the program without a word.
+#[allow(unsafe_code, reason = "neither the mask nor the action of a signal has a safe call")]
+pub fn begin() -> anyhow::Result<()> {
+    let set = set_of(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]);
+    // SAFETY: the set is initialised, and the action is the system's own.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::signal(SIGCHLD, libc::SIG_DFL);
+    }
+    flag::register(SIGXFSZ, Arc::default()).context("cannot listen to signals")?;
+    Ok(())
+}
+
 /// What SIGINT and SIGTERM set from now on.
 pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = wish()?;
+    let stop = Arc::new(AtomicBool::new(false));
     on_signals(&[SIGINT, SIGTERM], &stop, || low_level::exit(INTERRUPTED.into()))?;
     Ok(stop)
 }
 
 /// The same of a command whose work outlives a process that is killed: mounts, devices, limits, settings of
 /// the machine. SIGHUP stops it in order too, and a second one never at once: the terminal and its shell may
-/// each send one. If SIGHUP was ignored at the start (nohup(1)), it stays ignored.
+/// each send one.
 pub fn stop_and_undo() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = stop()?;
-    if !is_ignored(SIGHUP) {
+    if is_heeded(&SIGHUP) {
         while_held(|| flag::register(SIGHUP, Arc::clone(&stop)))?;
     }
     Ok(stop)
 }
 
-/// Whether whoever started this program has it ignore the signal.
+/// Whether the signal is listened to: not where whoever started this program has it ignored, as nohup(1) does
+/// with SIGHUP, and a shell with SIGINT for what a script runs in the background.
+pub(crate) fn is_heeded(signal: &i32) -> bool {
+    !is_ignored(*signal)
+}
+
 #[allow(unsafe_code, reason = "what becomes of a signal has no safe question")]
 fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::uninit();
@@ -86,18 +107,9 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// What signals are to set, with no signal that does yet.
-pub(crate) fn wish() -> anyhow::Result<Arc<AtomicBool>> {
-    // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a
-    // handler the signal would end the program, and a file written in place would be left half written
-    // without a word.
-    flag::register(SIGXFSZ, Arc::default())?;
-    Ok(Arc::new(AtomicBool::new(false)))
-}
-
-/// Sets `stop` at each of these signals, and does `at_once` at one that is a wish of its own after another:
-/// when it comes, since a thread that is told of it may get to it as late as the next one comes. `at_once` is
-/// done in the handler, and may only do what may be done there.
+/// Sets `stop` at each of these signals that is heeded, and does `at_once` at one that is a wish of its own
+/// after another: when it comes, since a thread that is told of it may get to it as late as the next one
+/// comes. `at_once` is done in the handler, and may only do what may be done there.
 #[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
 pub(crate) fn on_signals(
     signals: &[i32],
@@ -106,7 +118,7 @@ pub(crate) fn on_signals(
 ) -> anyhow::Result<()> {
     let wishes = Arc::new(Wishes::new());
     while_held(|| {
-        for signal in signals {
+        for signal in signals.iter().filter(|signal| is_heeded(signal)) {
             let (stop, wishes, at_once) = (Arc::clone(stop), Arc::clone(&wishes), at_once.clone());
             let asked = move || {
                 stop.store(true, Relaxed);
@@ -126,17 +138,12 @@ pub(crate) fn on_signals(
 /// before that knows what to do (`register` in its documentation), and one that came in between was lost.
 #[allow(unsafe_code, reason = "the thread's mask of signals has no safe call")]
 pub(crate) fn while_held<T>(begin: impl FnOnce() -> T) -> T {
-    let mut held = MaybeUninit::<libc::sigset_t>::uninit();
+    let held = set_of(&[SIGINT, SIGTERM, SIGHUP]);
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before the others read it, and `before` is written by the
-    // call that blocks and read once that succeeded.
-    let is_held = unsafe {
-        libc::sigemptyset(held.as_mut_ptr());
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            libc::sigaddset(held.as_mut_ptr(), signal);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, held.as_ptr(), before.as_mut_ptr()) == 0
-    };
+    // SAFETY: the set is initialised, and `before` is written by the call that blocks and read once that
+    // succeeded.
+    let is_held =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, before.as_mut_ptr()) == 0 };
     let begun = begin();
     if is_held {
         // SAFETY: as above.
@@ -145,12 +152,25 @@ pub(crate) fn while_held<T>(begin: impl FnOnce() -> T) -> T {
     begun
 }
 
+#[allow(unsafe_code, reason = "a set of signals has no safe calls")]
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set before the others use it.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
+    }
+}
+
 /// While the flag is set SIGINT and SIGTERM end the program at once: for as long as there is nothing to leave
 /// in order.
 pub fn at_once_while_set() -> anyhow::Result<Arc<AtomicBool>> {
     let nothing_to_lose = Arc::new(AtomicBool::new(true));
     while_held(|| -> anyhow::Result<()> {
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGINT, SIGTERM].into_iter().filter(is_heeded) {
             flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&nothing_to_lose))?;
         }
         Ok(())
@@ -166,7 +186,7 @@ pub(crate) fn each() -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>> {
         signal_hook::flag::register(number, Arc::clone(&flag)).context("cannot listen to signals")?;
         Ok((signal, flag))
     };
-    while_held(|| numbers.into_iter().map(listen).collect())
+    while_held(|| numbers.into_iter().filter(|(number, _)| is_heeded(number)).map(listen).collect())
 }
 
 /// Milliseconds of a clock that only goes forward.

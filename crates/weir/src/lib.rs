@@ -20,6 +20,7 @@ mod prompt;
 mod repeats;
 mod schemes;
 mod secrets;
+pub mod stdout;
 mod terminal;
 mod tui;
 mod voice;
@@ -33,12 +34,23 @@ pub fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|program| args::is_iperf3(&program)) {
         voice::speak_as_iperf3();
     }
-    let result = config::command_line(args::with_command(std::env::args_os())).and_then(run);
+    let result = interrupt::begin()
+        .and_then(|()| config::command_line(args::with_command(std::env::args_os())))
+        .and_then(run);
     voice::end_log();
+    let code = result.as_ref().map_or_else(voice::code, |code| *code);
+    if code == 1 && is_nowhere() {
+        voice::warn("the folder that this ran in was deleted: names that do not begin with / lead nowhere");
+    }
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => voice::fatal(&error),
     }
+}
+
+/// The folder that relative names are of is gone (getcwd(3)).
+fn is_nowhere() -> bool {
+    std::env::current_dir().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn run(cli: Cli) -> anyhow::Result<u8> {

@@ -176,7 +176,7 @@ fn of_get(get: &mut Get) -> Result<(), Usage> {
         (get.tui, "--tui wants the terminal"),
         (get.output.iter().any(|output| stream(output)), "-o - wants stdout"),
         (get.json_files.as_ref().is_some_and(|path| path.as_os_str() == "-"), "--json-files - wants stdout"),
-        (get.list.as_deref().is_some_and(stream), "-i - wants stdin"),
+        (get.list.iter().any(|list| stream(list)), "-i - wants stdin"),
         (get.headers.iter().any(|field| field == "@-"), "-H @- wants stdin"),
         (get.login.load_cookies.iter().any(|path| path.as_os_str() == "-"), "--load-cookies - wants stdin"),
     ];

@@ -38,10 +38,7 @@ const TABLE: &[Row] = &[
     (&["file"], "it is on this machine already: cp copies it by its path"),
     (&["sftp", "scp", "ssh", "rsync", "fish"], "weir cp HOST:PATH . copies over ssh"),
     (
-        &[
-            "s3", "s3a", "s3n", "gs", "gcs", "az", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "cos",
-            "b2", "swift", "hdfs",
-        ],
+        &["adl", "oss", "cos", "b2", "swift", "hdfs"],
         "the store's own tool makes an https link of it, as aws s3 presign does",
     ),
     (
@@ -53,7 +50,6 @@ const TABLE: &[Row] = &[
         "a gateway has it over https, such as https://ipfs.io/ipfs/NAME",
     ),
     (&["docker"], "say oci:// in its place"),
-    (&["hf", "oci"], "two slashes stand behind it, as in hf://ORG/REPO and oci://REGISTRY/NAME:TAG"),
     (&["pkg", "npm", "pypi", "conda"], "its own tool fetches it"),
     (&["smb", "cifs", "nfs", "afp"], "mount it; then it is a file of this machine"),
     (&["dav", "webdav"], "say http:// in its place"),
@@ -62,12 +58,24 @@ const TABLE: &[Row] = &[
     (&["ftp", "ftps", "tftp", "gopher", "gophers", "dict", "ldap", "ldaps"], "curl speaks it"),
 ];
 
+/// Schemes of stores and hubs, which weir fetches, each as it is written.
+const FETCHED: &[Row] = &[
+    (&["s3", "s3a", "s3n"], "s3://BUCKET/KEY"),
+    (&["gs", "gcs"], "gs://BUCKET/KEY"),
+    (&["az", "abfs", "abfss", "wasb", "wasbs"], "az://CONTAINER/KEY"),
+    (&["hf"], "hf://ORG/REPO"),
+    (&["oci"], "oci://REGISTRY/NAME:TAG"),
+];
+
 /// What there is to say of a link that is none of http or https; `None` where it may be one, or a bare host.
 pub fn refusal(text: &str) -> Option<String> {
     let scheme = scheme_of(text)?;
     // Before an '@' there is a login only where a host follows.
     let shown = if text.contains("//") { text.split('@').next_back().unwrap_or(text) } else { text };
     let shown: String = shown.chars().take(120).collect();
+    if let Some(form) = find(FETCHED, &scheme).filter(|_| !text.contains("://")) {
+        return Some(format!("cannot fetch '{shown}': two slashes stand behind {scheme}:, as in {form}"));
+    }
     let way = way_out(&scheme).map_or_else(String::new, |way| format!("; {way}"));
     Some(format!("cannot fetch '{shown}': weir speaks http and https, not {scheme}{way}"))
 }
@@ -77,10 +85,15 @@ pub fn is_link(text: &str) -> bool {
     text.contains("://") || scheme_of(text).is_some_and(|scheme| way_out(&scheme).is_some())
 }
 
-/// What to do instead of fetching a link of this scheme, in lower case; `None` of one that nothing is known
-/// of.
+/// What to do instead with a link of this scheme, in lower case, where it is not taken; `None` of one that
+/// nothing is known of.
 pub fn way_out(scheme: &str) -> Option<&'static str> {
-    TABLE.iter().find(|(schemes, _)| schemes.contains(&scheme)).map(|(_, way)| *way)
+    let fetched = || find(FETCHED, scheme).map(|_| "weir get URL fetches it");
+    find(TABLE, scheme).or_else(fetched)
+}
+
+fn find(table: &[Row], scheme: &str) -> Option<&'static str> {
+    table.iter().find(|(schemes, _)| schemes.contains(&scheme)).map(|(_, words)| *words)
 }
 
 /// The scheme in lower case (RFC 3986 section 3.1), where it is not http or https. `host:80/x` has none, nor
@@ -143,7 +156,8 @@ mod tests {
 
     #[test]
     fn each_scheme_has_one_row() {
-        let mut all: Vec<&str> = TABLE.iter().flat_map(|(schemes, _)| schemes.iter().copied()).collect();
+        let rows = TABLE.iter().chain(FETCHED);
+        let mut all: Vec<&str> = rows.flat_map(|(schemes, _)| schemes.iter().copied()).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -152,5 +166,16 @@ mod tests {
         assert!(said.contains("not magnet; a client of that network"), "{said}");
         assert!(refusal("mailto:a@b.example").unwrap().contains("'mailto:a@b.example'"));
         assert!(!refusal("sftp://me:secret@h/x").unwrap().contains("secret"));
+        for (text, form) in [
+            ("s3:bucket/x", "s3://BUCKET/KEY"),
+            ("GS:bucket/x", "gs://BUCKET/KEY"),
+            ("az:c/x", "az://CONTAINER/KEY"),
+            ("hf:org/repo", "hf://ORG/REPO"),
+        ] {
+            let said = refusal(text).unwrap();
+            assert!(said.contains("two slashes") && said.ends_with(form), "{said}");
+            assert!(!said.contains("speaks"), "{said}");
+        }
+        assert!(refusal("oss:bucket/x").unwrap().contains("the store's own tool"));
     }
 }

@@ -163,7 +163,7 @@ pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
     if !view {
         return interrupt::stop();
     }
-    let stop = interrupt::wish()?;
+    let stop = Arc::new(AtomicBool::new(false));
     on_interrupt(&stop)?;
     Ok(stop)
 }
@@ -175,7 +175,7 @@ fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let at_once = Arc::clone(&asked_again);
     interrupt::on_signals(&SIGNALS, stop, move || asked_again.store(true, Relaxed))?;
     // Registered behind it: what a signal meant is known when this wakes.
-    let mut signals = Signals::new(SIGNALS)?;
+    let mut signals = Signals::new(SIGNALS.iter().filter(|signal| interrupt::is_heeded(signal)))?;
     std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(move || {
         let mut told = false;
         for _ in signals.forever() {

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use clap::error::ErrorKind;
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -19,6 +20,7 @@ use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
 use crate::repeats::{Levels, Shown};
+use crate::stdout;
 pub use crate::terminal::colours;
 use crate::tui;
 
@@ -186,6 +188,7 @@ impl<T, E: Into<anyhow::Error>> Printed<T> for Result<T, E> {
                 cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind).or_else(of_json)
             };
             match error.chain().filter_map(of).any(|kind| kind == std::io::ErrorKind::BrokenPipe) {
+                true if stdout::was_closed() => anyhow::anyhow!("cannot print {what}: stdout is closed"),
                 true => error.context(Unread),
                 false => error.context(format!("cannot print {what}")),
             }
@@ -234,7 +237,8 @@ fn last_word(error: &anyhow::Error) -> u8 {
 /// ends for words of its own. Help that cannot be printed is a failure.
 pub fn end_with(error: &clap::Error) -> ! {
     if !error.use_stderr() {
-        let printed = error.print().and_then(|()| std::io::stdout().flush()).printed("the help");
+        let what = if error.kind() == ErrorKind::DisplayVersion { "the version" } else { "the help" };
+        let printed = error.print().and_then(|()| std::io::stdout().flush()).printed(what);
         std::process::exit(printed.map_or_else(|error| last_word(&error), |()| 0).into());
     }
     if !is_iperf3() {

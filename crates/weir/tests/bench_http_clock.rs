@@ -176,6 +176,40 @@ fn what_comes_while_it_warms_up_is_not_counted() {
     assert!((0.45..1.0).contains(&seconds), "{warm}");
 }
 
+#[test]
+fn a_run_that_was_stopped_charges_nobody_for_it() {
+    let _busy = busy();
+    let server = Server::start(|_, wire| {
+        std::thread::sleep(Duration::from_millis(5));
+        hello(wire)
+    });
+    let sandbox = Sandbox::new();
+    let begun = Instant::now();
+    // The stop is longer than a request may take.
+    let args = ["-c", "4", "-d", "1h", "--timeout", "1400ms", &server.url("x")];
+    let running = bench(&sandbox, &args).spawn();
+    let asked_more = || {
+        let before = server.requests().len();
+        wait_for("more requests", || server.requests().len() >= before + 40);
+    };
+    asked_more();
+    running.signal(Signal::STOP);
+    let stopped = Instant::now();
+    wait_for("a long stop", || stopped.elapsed() > Duration::from_millis(1500));
+    running.signal(Signal::CONT);
+    asked_more();
+    running.signal(Signal::INT);
+    let run = running.wait();
+    let took = begun.elapsed().as_secs_f64();
+    run.exits(130);
+    let record = run.json();
+    let (http, missing) = (&record["http"], record["verdict"]["missing"].to_string());
+    assert_eq!((&http["errors"]["timeout"], &http["time"]["failed"]), (&0.into(), &0.0.into()), "{record}");
+    assert_ne!(http["held_by"], "stall", "{record}");
+    assert!(missing.contains("weir itself stood still for"), "{record}");
+    assert!(record["seconds"].as_f64().unwrap() < took - 1.4, "{took} s: {record}");
+}
+
 /// How long the server of the next test stands still, and how often.
 const FREEZE: f64 = 0.2;
 const EVERY: f64 = 2.0;

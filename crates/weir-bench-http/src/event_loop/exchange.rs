@@ -105,7 +105,7 @@ impl EventLoop<'_> {
                     connection.sent_all = true;
                     connection.phase = Phase::Waiting;
                     if self.shared.settings.rows > 0 {
-                        connection.written = self.shared.start.elapsed().as_nanos() as u64;
+                        connection.written = self.shared.now();
                     }
                 }
             }
@@ -228,7 +228,7 @@ impl EventLoop<'_> {
                 }
                 Ok((_, None)) => {
                     if connection.first_byte.is_none() {
-                        connection.first_byte = Some(self.shared.start.elapsed().as_nanos() as u64);
+                        connection.first_byte = Some(self.shared.now());
                         connection.hastened = self.meter.tally.spent.hastens();
                     }
                     if let Some(wire) = connection.wire.as_ref().filter(|_| connection.hastened) {
@@ -259,7 +259,7 @@ impl EventLoop<'_> {
 
     /// A whole answer has come.
     pub(super) fn answered(&mut self, index: usize, complete: Complete) {
-        self.now = self.shared.start.elapsed().as_nanos() as u64;
+        self.now = self.shared.now();
         let connection = &mut self.connections[index];
         connection.due -= 1;
         connection.failures = 0;

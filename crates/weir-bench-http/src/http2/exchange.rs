@@ -36,14 +36,14 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
         let begun = *begun.get_or_insert(sent);
         let (received, head_came) = (session.received(), Cell::new(false));
         hub.asking.begin(sent);
-        let answer = tokio::time::timeout(hub.timeout(), exchange(hub, lease.client, &head_came)).await;
+        let answer = hub.in_time(exchange(hub, lease.client, &head_came)).await;
         hub.asking.end(sent);
         match answer {
-            Ok(Ok(answer)) => {
+            Some(Ok(answer)) => {
                 session.answered();
                 return count(hub, &answer, (planned.unwrap_or(begun), begun), lease.connect);
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 hub.spend(|time| &mut time.failed, sent);
                 if !error.is_reset() {
                     session.forget(lease.generation);
@@ -56,7 +56,7 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
                 let reason = Reason::of_http2(&error, head_came.get());
                 hub.meter.borrow_mut().tally.failed(reason, 1);
             }
-            Err(_) => {
+            None => {
                 hub.spend(|time| &mut time.failed, sent);
                 // A connection over which nothing came at all is replaced, as in HTTP/1.1; a slow stream is
                 // only given up.

@@ -88,8 +88,8 @@ impl Session {
             return Some(lease);
         }
         let begun = hub.now();
-        let opened = tokio::time::timeout(hub.timeout(), self.dial(hub)).await;
-        match opened.unwrap_or_else(|_| Err(Failure::Timeout)) {
+        let opened = hub.in_time(self.dial(hub)).await;
+        match opened.unwrap_or(Err(Failure::Timeout)) {
             Ok(client) => {
                 let connected = hub.now();
                 let took = connected.saturating_sub(begun);

@@ -119,6 +119,8 @@ pub struct HostReport {
     pub sessions: u32,
     /// The share of its time, 0 to 1, in which it was behind its feeder.
     pub behind: f64,
+    /// Files that came to it in earlier sessions of this run.
+    pub came: u64,
     /// Something failed on the way to it, at it or before it.
     pub lacks: bool,
 }

@@ -2,6 +2,7 @@
 //! how they get on.
 
 mod fault;
+mod place;
 mod turns;
 
 use std::sync::Arc;
@@ -9,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, Sender, channel};
 use std::time::{Duration, Instant};
 
-use weir_units::backoff::doubled;
-
 use self::fault::Fault;
+use self::place::ChainPlace;
 use self::turns::Zones;
 use super::holder::{self, Holder};
 use super::hop::{Ends, Hop};
@@ -23,7 +23,6 @@ use crate::descriptors;
 use crate::error::CopyError;
 use crate::link::{ChainSources, SourceList};
 use crate::roots;
-use crate::secret::Secret;
 use crate::session::Report;
 use crate::threads;
 use crate::vouched::Vouched;
@@ -38,10 +37,6 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
 const AT_ONCE: usize = 32;
-
-/// Before a host that failed is tried again; each further time twice as long.
-const REST: Duration = Duration::from_millis(500);
-const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// Attempts at a host once no other host receives anything.
 const TRIES: u32 = 3;
@@ -65,33 +60,6 @@ pub(super) enum News {
     NoThread(usize, u64, String),
     /// How far the machine with the sources is, if that can be told.
     SourceAt(Option<Duration>),
-}
-
-/// A host, as the driver sees it.
-#[derive(Debug)]
-struct ChainPlace {
-    holder: Option<Holder>,
-    /// Under which word its last process held, which may be there still where nothing is heard of it.
-    word: Option<Secret>,
-    /// How far it is, once that is known.
-    round_trip: Option<Duration>,
-    /// How often its process was started, and what ends the attempt.
-    life: u32,
-    starting: Option<Arc<AtomicBool>>,
-    hop: Option<Hop>,
-    standing: Standing,
-    demoted: bool,
-    /// Its files are incomplete, so it must not feed others.
-    lacks: bool,
-    avoids: Vec<Option<usize>>,
-    /// From whom its session broke last, and how often in a row.
-    broke: (Option<usize>, u32),
-    failures: u32,
-    /// How many hosts in a row were slow while this one fed them.
-    slow_behind: u32,
-    /// Not before.
-    due: Instant,
-    report: HostReport,
 }
 
 /// What a host could receive now.
@@ -153,53 +121,6 @@ fn sources_of(job: &ChainJob) -> Result<ChainSources, CopyError> {
         sources.set(SourceList { owners, roots, boot: weir_units::boot::id() });
     }
     Ok(sources)
-}
-
-impl ChainPlace {
-    fn new(now: Instant) -> ChainPlace {
-        let report = HostReport {
-            report: None,
-            standing: Standing::Waiting,
-            fed_by: None,
-            taken_out: Vec::new(),
-            error: None,
-            elapsed: None,
-            sessions: 0,
-            behind: 0.0,
-            lacks: false,
-        };
-        ChainPlace {
-            holder: None,
-            word: None,
-            round_trip: None,
-            life: 0,
-            starting: None,
-            hop: None,
-            standing: Standing::Waiting,
-            demoted: false,
-            lacks: false,
-            avoids: Vec::new(),
-            broke: (None, 0),
-            failures: 0,
-            slow_behind: 0,
-            due: now,
-            report,
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        matches!(self.standing, Standing::Complete | Standing::Failed)
-    }
-
-    /// It failed once more, and is tried again after a rest.
-    fn failed(&mut self, why: String) {
-        self.failures += 1;
-        self.demoted = true;
-        self.due = Instant::now() + doubled(REST, self.failures - 1, LONGEST_REST);
-        self.report.error = Some(why);
-        self.hop = None;
-        self.standing = Standing::Waiting;
-    }
 }
 
 impl Chain<'_> {
@@ -317,8 +238,7 @@ impl Chain<'_> {
     fn take_out(&mut self, index: usize, why: String) {
         tracing::info!("{}: {why}", self.job.hosts[index].name);
         let place = &mut self.places[index];
-        if let Some(hop) = place.hop.take() {
-            hop.cut();
+        if let Some(hop) = place.cut_hop() {
             place.report.behind = hop.pace.behind();
             place.report.taken_out.push(why.clone());
         }
@@ -329,9 +249,8 @@ impl Chain<'_> {
     /// Hosts fed by this one get another feeder.
     fn release(&mut self, index: usize) {
         for place in &mut self.places {
-            if let Some(hop) = place.hop.take_if(|hop| hop.feeder == Some(index)) {
-                hop.cut();
-                place.standing = Standing::Waiting;
+            if place.hop.as_ref().is_some_and(|hop| hop.feeder == Some(index)) {
+                place.cut_hop();
             }
         }
     }
@@ -348,17 +267,19 @@ impl Chain<'_> {
                 place.report.elapsed = Some(self.start.elapsed());
                 place.report.error = None;
                 place.lacks |= report.problems.failed().count > 0;
-                place.report.report = Some(report);
+                place.reported(report);
             }
             Err(error) => {
                 let words = error.to_string();
                 let (fault, refusal) = (self.fault(&hop, error), error.refusal().cloned());
-                let last = &mut self.places[index].report.report;
+                let (place, totals) = (&mut self.places[index], report.totals);
                 // What had come before is still there, though nothing came from a source that is not.
-                let had = last.as_ref().is_some_and(|last| last.totals.bytes > report.totals.bytes);
+                let last = place.report.report.as_ref();
+                let had = last.is_some_and(|last| last.totals.bytes > totals.bytes);
                 if fault != Fault::Source || !had {
-                    *last = Some(report);
+                    place.reported(report);
                 }
+                place.gained(&totals);
                 match (fault, hop.feeder) {
                     (Fault::FeedersFiles, Some(feeder)) => self.cannot_feed(feeder, words),
                     (Fault::Feeders, Some(_)) => self.retry(index, &hop, words),
@@ -375,10 +296,16 @@ impl Chain<'_> {
         }
     }
 
-    /// A host lacks something: those behind it have it from another, and it comes last.
+    /// A host lacks something, or has it by size and time alone: those behind it have it from another. One
+    /// that lacks something comes last; what the other one still receives is as good as before.
     fn cannot_feed(&mut self, feeder: usize, why: String) {
+        let is_unread = !self.job.options.checksum && self.places[feeder].has_unread();
+        // Others that have files by size and time would be asked in vain as well.
+        if is_unread {
+            self.places.iter_mut().for_each(|place| place.lacks |= place.has_unread());
+        }
         self.places[feeder].lacks = true;
-        if self.places[feeder].hop.is_some() {
+        if self.places[feeder].hop.is_some() && !is_unread {
             self.take_out(feeder, why);
         } else {
             self.release(feeder);
@@ -582,10 +509,12 @@ impl Chain<'_> {
             {
                 let place = &mut self.places[index];
                 place.hop = None;
-                place.report.report = Some(*report);
+                place.reported(*report);
             }
         }
-        let all_have = self.places.iter().all(|place| place.standing == Standing::Complete && !place.lacks);
+        // Also those that may not feed others.
+        let has_all = |place: &ChainPlace| place.standing == Standing::Complete && !failed(&place.report);
+        let all_have = self.places.iter().all(has_all);
         let holders = self.places.iter().filter_map(|place| place.holder.as_ref());
         let parting: Vec<_> = holders.map(|holder| holder.part(all_have)).collect();
         let since = Instant::now();
@@ -616,7 +545,6 @@ impl Chain<'_> {
 /// A host lacks what it reported as failed, and what the host lacks that fed it to the end. What only that
 /// host could not store itself would have come from another one.
 fn say_what_lacks(hosts: &mut [HostReport]) {
-    let failed = |host: &HostReport| host.report.as_ref().is_some_and(|at| at.problems.failed().count > 0);
     hosts.iter_mut().for_each(|host| host.lacks = failed(host));
     // Each time one further from the source.
     for _ in 0..hosts.len() {
@@ -630,9 +558,20 @@ fn say_what_lacks(hosts: &mut [HostReport]) {
     }
 }
 
+/// Whether a host reported something as failed.
+fn failed(host: &HostReport) -> bool {
+    host.report.as_ref().is_some_and(|report| report.problems.failed().count > 0)
+}
+
 impl HostReport {
-    /// Whether all is there, compared with the source's digests.
+    /// Whether all is there: what came was compared with the source's digests, what did not with its sizes
+    /// and times.
     pub fn has_all(&self) -> bool {
         self.standing == Standing::Complete && !self.lacks
+    }
+
+    /// Files that its last session found there, and that had not come in this run.
+    pub fn unchanged(&self) -> u64 {
+        self.report.as_ref().map_or(0, |report| report.totals.unchanged.saturating_sub(self.came))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::{Mutex, MutexGuard};
-use weir_tree::destination::Barrier;
+use weir_tree::destination::{Barrier, SPECIAL};
 use weir_tree::{Entry, Name};
 
 use super::{CopyDestination, Receiver};
@@ -93,6 +93,7 @@ impl Receiver {
     pub(super) fn say_barred(&self) {
         for (name, Bar { there, why, inside }) in std::mem::take(&mut *self.barred.lock()) {
             let cause = match there {
+                Some(SPECIAL) => format!("{SPECIAL} at the target is not replaced; remove it by hand"),
                 Some(there) if self.options.delete => {
                     format!("{there} at the target is protected; remove it by hand")
                 }

@@ -1,11 +1,13 @@
 //! Where what comes is put, and how: what an end finds out before the first entry.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use weir_tree::destination::{self, Target};
 use weir_tree::source::Identity;
-use weir_tree::{Entry, Name};
+use weir_tree::{Entry, Name, TreeError};
 
 use super::{CopyDestination, Receiver};
 use crate::error::CopyError;
@@ -119,6 +121,11 @@ impl Receiver {
                     let words = format_args!("--link-dest {named} is not there: nothing is linked to it");
                     self.problem(Name::root(), Failure::local(words), true);
                 }
+                // As it was written.
+                Err(TreeError::Path { action, source, .. }) => {
+                    let path = OsStr::from_bytes(named).into();
+                    return Err(Failure::local(TreeError::Path { action, path, source }));
+                }
                 Err(error) => return Err(Failure::local(error)),
             }
         }
@@ -162,7 +169,7 @@ impl Receiver {
         if self.options.dry_run {
             return Ok(spared);
         }
-        let failed = |source| weir_tree::TreeError::Path { action: "create", path: path.clone(), source };
+        let failed = |source| TreeError::Path { action: "create", path: path.clone(), source };
         std::fs::create_dir_all(&path).map_err(failed).map_err(Failure::local)?;
         let own = destination::Options { create: false, ..destination::Options::default() };
         let kept_in = Target::open(&path, own).map_err(Failure::local)?;
@@ -191,7 +198,6 @@ impl Receiver {
 
 /// What is called `path` below `folder`, where it is.
 fn name_within(folder: &Path, path: &Path) -> Option<Name> {
-    use std::os::unix::ffi::OsStrExt;
     let (folder, path) = (resolved(folder)?, resolved(path)?);
     let inside = path.strip_prefix(folder).ok()?;
     Name::new(inside.as_os_str().as_bytes()).ok()

@@ -602,16 +602,21 @@ impl CopyDestination {
 /// What could not be kept, in words.
 fn not_kept(loss: &AttributeLoss) -> String {
     let more = if loss.count > 1 { format!(" and {} more", loss.count - 1) } else { String::new() };
-    let (first, why) = (&loss.first, std::io::Error::from_raw_os_error(loss.errno));
+    let (first, cause) = (&loss.first, std::io::Error::from_raw_os_error(loss.errno));
+    let why = match (loss.attribute, cause.kind()) {
+        // chown(2) says so of a number that the namespace does not map.
+        (LostAttribute::Owner, std::io::ErrorKind::InvalidInput) => {
+            "its number is none in this user namespace (/proc/self/uid_map); -rlpt in place of -a leaves owners out"
+                .to_owned()
+        }
+        _ => weir_units::plain(&cause),
+    };
     let what = match loss.attribute {
         LostAttribute::Xattrs => "extended attributes or ACL",
         LostAttribute::Owner => "owner or group",
         LostAttribute::Mode => "mode",
         LostAttribute::Times => "times",
-        LostAttribute::HardLinks => {
-            let why = weir_units::plain(&why);
-            return format!("{first}{more} copied instead of hard-linked: {why}");
-        }
+        LostAttribute::HardLinks => return format!("{first}{more} copied instead of hard-linked: {why}"),
     };
     format!("{what} not kept for {first}{more}: {why}")
 }

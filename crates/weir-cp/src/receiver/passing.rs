@@ -41,10 +41,10 @@ impl Passing {
         }
     }
 
-    /// It is there already.
+    /// It is there already: compared with the digest that was offered, or else by size and time.
     pub(super) fn same(&self, id: u64) {
         if let (Some(feed), Some((entry, offered))) = (self.feed(), self.taken(id)) {
-            feed.there(entry, None, offered);
+            feed.there(entry, offered, offered);
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct Waiting {
     pub(super) attempt: u8,
     /// Where its blocks come to this host while they are sent.
     pub(super) growing: Option<Arc<Growing>>,
-    /// What the content of a small file has to be, where it came from elsewhere.
+    /// What its content has to be, where that came from elsewhere in one piece, or was compared there.
     pub(super) due: Option<Digest>,
 }
 
@@ -127,6 +127,13 @@ impl Offers {
         let Some(waiting) = self.take_offered(id) else {
             return Err(self.shared.events.out_of_turn("an answer to no offer"));
         };
+        let is_wanted = !matches!(answer, Answer::Nothing | Answer::LeftOut | Answer::Refused(_));
+        if is_wanted && self.is_unproven(&waiting) {
+            let name = &waiting.entry.name;
+            let words = format_args!("{name} is there by its size and time, and was compared with nothing");
+            self.shared.cannot_pass_on(&Failure::local(words));
+            return Ok(None);
+        }
         match answer {
             Answer::All if !self.shared.options.in_blocks(&waiting.entry) => {
                 let Waiting { number, entry, source, due, .. } = waiting;
@@ -262,6 +269,15 @@ impl Offers {
         files.under_way.get(&id).cloned().ok_or_else(is_offered)
     }
 
+    /// Whether this host passes on a file that did not come to it: by size and time it is the source's, and
+    /// nobody knows what is in it.
+    fn is_unproven(&self, waiting: &Waiting) -> bool {
+        !self.is_source()
+            && self.shared.feed.get().is_some()
+            && waiting.growing.is_none()
+            && waiting.due.is_none()
+    }
+
     /// Ends a file that comes to this host, once it is known how it ended here and all of it was sent.
     pub(super) fn conclude(&self, file: &Arc<SourceFile>) {
         match (file.growing().and_then(|growing| growing.outcome()), file.root()) {
@@ -270,8 +286,7 @@ impl Offers {
             (Some(FeedOutcome::Stored(_)), Some(_)) if self.is_source() => self.withdraw(file),
             (Some(FeedOutcome::Stored(_)), Some(_)) => {
                 let words = format!("{} is not what came here any more", file.entry.name);
-                let failure = Failure::new(FailureKind::Verification, words);
-                self.shared.feed.get().into_iter().for_each(|feed| feed.lacks(&failure));
+                self.shared.cannot_pass_on(&Failure::new(FailureKind::Verification, words));
             }
             (Some(FeedOutcome::Gone), _) => self.withdraw(file),
             _ => {}
@@ -317,6 +332,10 @@ impl Offers {
 
     /// All of a file is read.
     pub(super) fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
+        if !file.may_be(&root) {
+            let words = format!("{} is not what was compared here", file.entry.name);
+            return self.shared.cannot_pass_on(&Failure::new(FailureKind::Verification, words));
+        }
         if !file.end() {
             self.shared.vouch(&file.entry.name, root);
             self.shared.receiver.send(&ToReceiver::End(file.id, Ok(root)));
@@ -325,7 +344,7 @@ impl Offers {
 
     /// A file cannot be sent to its end.
     pub(super) fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
-        if let Some(feed) = self.shared.feed.get() {
+        if self.shared.feed.get().is_some() {
             if file.growing().is_none() && failure.kind == FailureKind::Changed {
                 // What the next host has of it is of another version: it is to begin anew.
                 self.shared.receiver.send(&ToReceiver::End(file.id, Err(failure.clone())));
@@ -333,7 +352,7 @@ impl Offers {
             // The next host is fed by another.
             return match file.growing().and_then(|growing| growing.outcome()) {
                 Some(FeedOutcome::Gone) => self.withdraw(file),
-                _ => feed.lacks(&failure),
+                _ => self.shared.cannot_pass_on(&failure),
             };
         }
         file.end();

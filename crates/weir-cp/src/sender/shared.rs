@@ -17,6 +17,7 @@ use super::source::SourceFile;
 use super::twice;
 use crate::control::Outlet;
 use crate::counts::Counts;
+use crate::error::CopyError;
 use crate::events::{Event, Events};
 use crate::failed_names::FailedNames;
 use crate::feed::Feed;
@@ -148,6 +149,15 @@ impl Shared {
     /// A path that could not be sent.
     pub(super) fn problem(&self, name: Name, failure: Failure) {
         self.events.problem(Problem { name, failure, harmless: false });
+    }
+
+    /// Of a host that passes on what came to it: whoever is next has this from another, and the session is
+    /// over.
+    pub(super) fn cannot_pass_on(&self, failure: &Failure) {
+        if let Some(feed) = self.feed.get() {
+            feed.lacks(failure);
+            self.events.send(Event::Failed(CopyError::Refused(failure.clone())));
+        }
     }
 
     /// A path that the receiver could not take, in its words.

@@ -45,6 +45,8 @@ pub(crate) struct SourceFile {
     source: Source,
     /// Where its blocks come to this host while they are sent.
     growing: Option<Arc<Growing>>,
+    /// What it has to be, where it was compared here.
+    due: Option<Digest>,
     file: OnceLock<File>,
     subtrees: Mutex<Subtrees>,
     /// What the other end had of it when it answered, and which of these blocks it wants all the same.
@@ -73,6 +75,7 @@ impl SourceFile {
             attempt: offered.attempt,
             source: offered.source,
             growing: offered.growing,
+            due: offered.due,
             file: OnceLock::new(),
             subtrees,
             had: OnceLock::new(),
@@ -99,6 +102,11 @@ impl SourceFile {
     pub(crate) fn vanished(&self) -> Option<Failure> {
         let error = self.source.open(&self.entry).err()?;
         matches!(error, TreeError::Vanished { .. }).then(|| Failure::of_source(&error))
+    }
+
+    /// Whether this can be its digest: of one that was compared here no other.
+    pub(crate) fn may_be(&self, root: &Digest) -> bool {
+        self.due.is_none_or(|due| due == *root)
     }
 
     /// Where its blocks come from, if they still do.

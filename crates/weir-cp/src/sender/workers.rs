@@ -274,7 +274,7 @@ impl Workers {
         let whole = self.shared.options.whole_or_nothing;
         batch::fill(batch, (raw, packed), &self.shared.failed_names, whole, |item, told| match told {
             ReportedEntry::Failed(failure) => {
-                self.shared.feed.get().into_iter().for_each(|feed| feed.lacks(&failure));
+                self.shared.cannot_pass_on(&failure);
                 batch.failed().push(item.number);
                 self.shared.lose(&item.entry, item.number);
                 self.shared.unread(item.entry.name.clone(), failure)

@@ -13,7 +13,7 @@ use super::wire::{self, Answer, Farewell, Question, ToHub, ToWorker, WorkOrder};
 use crate::error::FleetError;
 use crate::ledger::{
     BatchLease, BatchResults, Claimed, Finished, FleetLedger, Helped, Helper, Patience, PlanEnds, Renewed,
-    VerdictSpan, WorkerId, WorkerIdentity,
+    VerdictSpan, WorkerId, WorkerIdentity, is_to_end,
 };
 use crate::worker::WorkerSignals;
 
@@ -130,7 +130,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
     }
 
     fn ask(&mut self, question: Question) -> Result<Answer, FleetError> {
-        let since = Instant::now();
+        let (since, mut told) = (Instant::now(), None);
         self.number += 1;
         let asked = wire::write(&mut *self.line.out.lock(), &ToHub::Ask(self.number, question.clipped()));
         if let Err(error) = asked {
@@ -147,7 +147,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
                 Ok((number, answer)) if number == self.number => return Ok(answer),
                 Ok((_, late)) => self.give_back(late),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.away(since, "the connection is lost")),
-                Err(RecvTimeoutError::Timeout) if self.patience.stop.load(Relaxed) => {
+                Err(RecvTimeoutError::Timeout) if is_to_end(&self.patience.stop, &mut told) => {
                     return Err(FleetError::Interrupted { place: wire::PLACE.to_owned() });
                 }
                 Err(RecvTimeoutError::Timeout) if since.elapsed() >= self.patience.longest => {
@@ -341,6 +341,7 @@ mod tests {
             lease,
             work: BatchWork::Objects(Vec::new()),
             given_before: 0,
+            is_final: false,
             is_last: false,
             length: LENGTH,
             settings: FleetSettings::default(),
@@ -354,6 +355,16 @@ mod tests {
         let wait = Claimed::Wait(WaitReason::Held, LENGTH);
         wire::write(&mut hub, &ToWorker::Answer(second, Answer::Claimed(wait.clone()))).unwrap();
         assert_eq!(asks.join().unwrap().unwrap(), wait);
+    }
+
+    #[test]
+    fn an_answer_may_come_a_moment_after_a_signal() {
+        let (mut ledger, _hub, _signals) = connected(LENGTH);
+        ledger.patience.stop.store(true, Relaxed);
+        let asked = Instant::now();
+        let released = ledger.release(BatchLease { batch: 7, fence: 3 });
+        assert!(matches!(released, Err(FleetError::Interrupted { .. })), "{released:?}");
+        assert!(asked.elapsed() > 10 * POLL, "{:?}", asked.elapsed());
     }
 
     #[test]

@@ -65,7 +65,8 @@ impl FleetHost {
                 |char: char| char.is_control() || char.is_whitespace() || "'\"`$\\;&|<>()/".contains(char);
             !word.is_empty() && !word.starts_with('-') && !word.contains(odd)
         };
-        if !is_word(host) || user.is_some_and(|user| !is_word(user)) {
+        // A user of a domain is DOMAIN\user.
+        if !is_word(host) || user.is_some_and(|user| !is_word(&user.replace('\\', ""))) {
             return bad("expected [USER@]HOST[:PORT]");
         }
         let login = match (user, port) {
@@ -190,6 +191,7 @@ mod tests {
             ("ssh://me@a:22/", Some("me@a"), Some(22)),
             ("localhost", None, None),
             ("me@localhost", Some("me@localhost"), None),
+            ("CORP\\me@a:22", Some("CORP\\me@a"), Some(22)),
             ("localhost:22", Some("localhost"), Some(22)),
         ] {
             let [host] = &of(text).unwrap()[..] else { panic!("{text}") };
@@ -200,6 +202,7 @@ mod tests {
         {
             assert!(of(text).is_err(), "{text}");
         }
+        assert!(of("me@a\\b").is_err() && of("\\@a").is_err(), "only users have domains");
         let (hosts, again) = parse_words("a, b,a,").unwrap();
         assert_eq!((hosts.len(), &again[..]), (2, &["a".to_owned()][..]));
     }

@@ -19,6 +19,7 @@ use weir_units::program::ProgramLimits;
 use weir_units::{human_duration, quoted};
 
 use super::said::{self, Refusal, one_line};
+use crate::shell;
 
 /// How long Slurm's programs may take: a controller that is busy or changes over to its backup keeps them
 /// waiting for its `SlurmctldTimeout`, two minutes.
@@ -152,10 +153,10 @@ impl SlurmArray {
             script.extend(format!("#SBATCH --nodelist={node}\n").as_bytes());
         }
         script.extend(b"exec ");
-        push_word(&mut script, self.program.as_os_str().as_bytes());
+        shell::push_word(&mut script, self.program.as_os_str().as_bytes());
         for word in &self.words {
             script.push(b' ');
-            push_word(&mut script, word.as_bytes());
+            shell::push_word(&mut script, word.as_bytes());
         }
         script.push(b'\n');
         script
@@ -220,18 +221,6 @@ fn is_option(text: &str, name: &str) -> bool {
 
 fn exports_all(value: &str) -> bool {
     value.split(',').any(|name| name == "ALL")
-}
-
-/// A word of sh(1).
-fn push_word(into: &mut Vec<u8>, word: &[u8]) {
-    into.push(b'\'');
-    for byte in word {
-        match byte {
-            b'\'' => into.extend(b"'\\''"),
-            byte => into.push(*byte),
-        }
-    }
-    into.push(b'\'');
 }
 
 fn asked(

@@ -23,6 +23,7 @@ use crate::class::FailureClass;
 use crate::error::FleetError;
 use crate::object::{FleetObject, ObjectRange};
 
+pub(crate) use open::is_to_end;
 pub use open::{LedgerPlace, Patience};
 pub use sql::{
     FailureRow, FleetStatus, GONE, ObjectRow, OfLate, PlanLease, PlanStep, PlannedBatch, PlannedLarge,
@@ -111,7 +112,9 @@ pub struct BatchClaim {
     pub work: BatchWork,
     /// How often it has been given out before: then a target may be there already, whole or as a part.
     pub given_before: u64,
-    /// It was tried before, and no attempt comes after this one: what fails of it now is given up.
+    /// No attempt comes after this one: what fails of it now is given up.
+    pub is_final: bool,
+    /// The same of what was tried before: then all that fails is told, whatever is to blame.
     pub is_last: bool,
     /// How long the lease is, from the moment on that it was asked for.
     pub length: Duration,
@@ -162,6 +165,8 @@ pub enum WaitReason {
     Held,
     /// The plan is not written to its end.
     Planning,
+    /// Nor is anybody heard of who writes it.
+    Abandoned,
 }
 
 /// What a worker gets that asks for work.

@@ -2,11 +2,15 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, TransactionBehavior, ffi};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use super::database::{Act, Database, DatabaseError, Dialect, Now, Row, Transaction, Value};
 use crate::error::FleetError;
@@ -33,6 +37,9 @@ const DIALECT: Dialect = Dialect {
     lock: "",
     value: "?",
 };
+
+/// What stands for itself in the path of a URI.
+const IN_URI: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// File systems of other hosts, by their magic numbers (statfs(2)): write-ahead mode shares memory between
 /// processes and works on one host alone (sqlite.org/wal.html, 1).
@@ -85,12 +92,26 @@ impl SqliteDatabase {
     fn connection(&mut self) -> Result<&mut Connection, DatabaseError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.connect().map_err(of_sqlite)?,
+            None => self.connect().map_err(|error| of_sqlite(&self.path, error))?,
         };
         Ok(self.connection.insert(connection))
     }
 
     fn connect(&self) -> rusqlite::Result<Connection> {
+        // Asked to write, SQLite makes files beside it that are this user's, and its owner could not write.
+        let allowed = access(&self.path, Access::WRITE_OK);
+        if matches!(allowed, Err(Errno::ACCESS | Errno::ROFS | Errno::PERM))
+            && let Ok(looks) = self.connect_to_look()
+        {
+            return Ok(looks);
+        }
+        match self.connect_to_write() {
+            Err(error) if may_not_write(&error) => self.connect_to_look().map_err(|_| error),
+            connected => connected,
+        }
+    }
+
+    fn connect_to_write(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -106,18 +127,45 @@ impl SqliteDatabase {
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         Ok(connection)
     }
+
+    /// Who may not write may look. With nothing in the log beside it the file alone is the ledger, and is
+    /// read without the files that SQLite would make there (sqlite.org/wal.html, 2.4).
+    fn connect_to_look(&self) -> rusqlite::Result<Connection> {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let is_alone = Path::new(&log).metadata().map_or(true, |log| log.len() == 0);
+        let immutable = if is_alone { "?immutable=1" } else { "" };
+        let path = percent_encode(self.path.as_os_str().as_bytes(), IN_URI);
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(format!("file:{path}{immutable}"), flags)?;
+        connection.busy_handler(Some(waits_for_another))?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Whether it can be read shows when it is.
+        connection.query_row("PRAGMA application_id", [], |_| Ok(()))?;
+        Ok(connection)
+    }
 }
 
 impl Database for SqliteDatabase {
     fn transact(&mut self, act: Act<'_>) -> Result<(), DatabaseError> {
-        let now = self.now.clone();
+        let (now, path) = (self.now.clone(), self.path.clone());
+        let failed = |error| of_sqlite(&path, error);
         let connection = self.connection()?;
+        let looks = connection.is_readonly(MAIN_DB).map_err(failed)?;
         // Every transaction writes: one that began to read first could not be made to.
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(of_sqlite)?;
-        let mut open = OpenTransaction { transaction, now };
-        act(&mut open)?;
-        open.transaction.commit().map_err(of_sqlite)
+        let behavior = if looks { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
+        let begun = connection.transaction_with_behavior(behavior).map_err(failed);
+        let done = begun.and_then(|transaction| {
+            let mut open = OpenTransaction { transaction, now, path: &path };
+            act(&mut open)?;
+            open.transaction.commit().map_err(failed)
+        });
+        if looks {
+            // It may never see what others write.
+            self.connection = None;
+        }
+        done
     }
 
     fn place(&self) -> &str {
@@ -132,6 +180,7 @@ impl Database for SqliteDatabase {
 struct OpenTransaction<'a> {
     transaction: rusqlite::Transaction<'a>,
     now: Now,
+    path: &'a Path,
 }
 
 impl OpenTransaction<'_> {
@@ -155,15 +204,16 @@ impl Transaction for OpenTransaction<'_> {
             .transaction
             .prepare_cached(&sql)
             .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(values)));
-        Ok(changed.map_err(of_sqlite)? as u64)
+        Ok(changed.map_err(|error| of_sqlite(self.path, error))? as u64)
     }
 
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, DatabaseError> {
-        self.rows(sql, values).map_err(of_sqlite)
+        self.rows(sql, values).map_err(|error| of_sqlite(self.path, error))
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), DatabaseError> {
-        self.transaction.execute_batch(&DIALECT.translated(sql, &self.now)).map_err(of_sqlite)
+        let done = self.transaction.execute_batch(&DIALECT.translated(sql, &self.now));
+        done.map_err(|error| of_sqlite(self.path, error))
     }
 }
 
@@ -189,20 +239,44 @@ fn value_of(value: ValueRef<'_>) -> Value {
     }
 }
 
-fn of_sqlite(error: rusqlite::Error) -> DatabaseError {
+/// The user lacks the right to write, to the file or beside it.
+fn may_not_write(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied))
+}
+
+/// A failure of the ledger at `path`.
+fn of_sqlite(path: &Path, error: rusqlite::Error) -> DatabaseError {
     let words = error.to_string();
+    if may_not_write(&error) {
+        return DatabaseError::Refused(format!(
+            "{words}; it and its folder must be there and writable for this user; to look at it, copy it"
+        ));
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             DatabaseError::Passing("another process is writing to it".to_owned())
         }
         Some(ErrorCode::DiskFull) => DatabaseError::Full,
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            DatabaseError::Refused(format!(
-                "{words}; it and its folder must be there and writable for this user"
-            ))
-        }
+        Some(ErrorCode::SystemIoFailure) if is_for_want_of_space(path, &error) => DatabaseError::Full,
+        Some(ErrorCode::SystemIoFailure) => DatabaseError::Refused(format!(
+            "{words} while its file was read or written; the kernel's log (dmesg) or a limit of files' sizes \
+             (ulimit -f) says why"
+        )),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => DatabaseError::Damaged(words),
         _ => DatabaseError::Refused(words),
+    }
+}
+
+/// Whether a read or a write failed because nothing more fits: SQLite does not say so of the memory that
+/// processes share (`-shm`), and of what a file system puts off until it is synced.
+fn is_for_want_of_space(path: &Path, error: &rusqlite::Error) -> bool {
+    match error.sqlite_extended_error_code() {
+        Some(ffi::SQLITE_IOERR_SHMSIZE) => true,
+        Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_FSYNC) => {
+            rustix::fs::statvfs(path).is_ok_and(|there| there.f_bavail == 0)
+        }
+        _ => false,
     }
 }
 

@@ -17,6 +17,9 @@ use crate::object::FleetObject;
 /// Names of each kind that are kept for telling.
 const NAMED: usize = 1000;
 
+/// Reasons why something of the listing could not be read that are kept: there may be one a folder.
+const REASONS: usize = 10;
+
 /// A size that is not known; no object is as large.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -55,6 +58,8 @@ pub enum Difference {
     Missing,
     /// Its size is another one.
     Size,
+    /// The listing has it not, and is not whole.
+    Unknown,
 }
 
 /// What a comparison found.
@@ -64,10 +69,18 @@ pub struct Compared {
     pub expected: u64,
     /// Those of the same name and size, as far as that is known.
     pub agree: u64,
+    /// Of these, those without a known size on one side: their names alone were compared.
+    pub unsized_objects: u64,
     /// Those that are not there.
     pub missing: u64,
     /// Those of another size.
     pub sizes: u64,
+    /// Those that may be in what could not be read.
+    pub unknown: u64,
+    /// What of the listing could not be read.
+    pub unread: u64,
+    /// The first reasons for that.
+    pub reasons: Vec<String>,
     /// What the listing has and the plan has not; nothing is wrong with that.
     pub others: u64,
     /// The first of those that differ, by name.
@@ -75,9 +88,21 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Nothing is missing or of another size.
+    /// Nothing is missing or of another size, and all was found that had to be.
     pub fn is_right(&self) -> bool {
-        self.missing + self.sizes == 0
+        self.differing() == 0
+    }
+
+    /// Those that are not as they must be, or not known to be.
+    pub fn differing(&self) -> u64 {
+        self.missing + self.sizes + self.unknown
+    }
+
+    fn cannot_read(&mut self, why: String) {
+        self.unread += 1;
+        if self.reasons.len() < REASONS {
+            self.reasons.push(why);
+        }
     }
 }
 
@@ -95,13 +120,17 @@ pub fn compare(
         let code = side.code(object, row);
         planned.push(record(key(&side.name(object)), code)).map_err(|error| cannot_sort(&error))
     })?;
+    let mut compared = Compared::default();
     while let Some(found) = listing.next()? {
-        if let Found::Object(object) = found {
-            let size = object.size.unwrap_or(UNKNOWN);
-            there.push(record(key(&side.name(&object)), size)).map_err(|error| cannot_sort(&error))?;
+        match found {
+            Found::Object(object) => {
+                let size = object.size.unwrap_or(UNKNOWN);
+                there.push(record(key(&side.name(&object)), size)).map_err(|error| cannot_sort(&error))?;
+            }
+            Found::Bad(why) => compared.cannot_read(why),
+            Found::LeftOut(_) => {}
         }
     }
-    let mut compared = Compared::default();
     let differ = side_by_side(planned, there, &mut compared).map_err(|error| cannot_sort(&error))?;
     if !differ.is_empty() {
         ledger.each_row(&mut |object, row| {
@@ -147,12 +176,17 @@ fn side_by_side(
         }
         compared.expected += 1;
         let difference = match size {
+            None if compared.unread > 0 => Some(Difference::Unknown),
             None => Some(Difference::Missing),
             Some(size) if size != UNKNOWN && code != UNKNOWN && size != code => Some(Difference::Size),
             Some(_) => None,
         };
         match difference {
-            None => compared.agree += 1,
+            None => {
+                compared.agree += 1;
+                compared.unsized_objects += u64::from(size == Some(UNKNOWN) || code == UNKNOWN);
+            }
+            Some(Difference::Unknown) => compared.unknown += 1,
             Some(Difference::Missing) => compared.missing += 1,
             Some(Difference::Size) => compared.sizes += 1,
         }

@@ -140,7 +140,7 @@ impl<'a> IndexListing<'a> {
             let reply = match self.caller.ask(&call, &mut AtHand::default()) {
                 Ok(reply) => reply,
                 Err(StoreError::Http(GetError::Interrupted)) => {
-                    return Err(NoPage::End(FleetError::Interrupted { place: url.to_string() }));
+                    return Err(NoPage::End(FleetError::Stopped));
                 }
                 Err(error) => {
                     return Err(NoPage::End(FleetError::Manifest(format!("cannot list {url}: {error}"))));

@@ -155,10 +155,12 @@ fn digest(text: &str) -> Result<String, String> {
 
 /// A source as it is called below `root`; a whole address must begin with it.
 fn below<'a>(source: &'a [u8], root: &str) -> Result<&'a [u8], String> {
-    if let Some(rest) = source.strip_prefix(root.as_bytes())
-        && (root.ends_with('/') || rest.starts_with(b"/"))
-    {
-        return Ok(rest.strip_prefix(b"/").unwrap_or(rest));
+    if let Some(rest) = source.strip_prefix(root.as_bytes()) {
+        // A key and a URL may begin with a slash of their own; of a file's name `name_of` takes it away.
+        let rest = if root.ends_with('/') { Some(rest) } else { rest.strip_prefix(b"/") };
+        if let Some(rest) = rest {
+            return Ok(rest);
+        }
     }
     let shown = || weir_units::quoted(&String::from_utf8_lossy(source));
     let is_whole = source.starts_with(b"/") || source.windows(3).any(|three| three == b"://");
@@ -189,6 +191,7 @@ mod tests {
         assert_eq!(parse("a/b\t\t7"), is("a/b", "a/b", Some(7)));
         assert_eq!(parse("a\tc d\t0"), is("a", "c d", Some(0)));
         assert_eq!(parse("s3://b/p/x"), is("x", "x", None));
+        assert_eq!(parse("s3://b/p//x\tdouble"), is("/x", "double", None));
         let digest = format!("sha256:{}", "Ab".repeat(32));
         let line = format!("a\t\t\t{digest}");
         let object = parse_line(line.as_bytes(), "s3://b/p/", TargetNames::Paths).unwrap();
@@ -204,6 +207,7 @@ mod tests {
             "\tb",
             "a/",
             "a\t/x",
+            "s3://b/p//x",
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
@@ -223,6 +227,14 @@ mod tests {
         // A store may have such a key.
         let object = parse_line(b"./a\tb", "s3://b/p/", TargetNames::Paths).unwrap();
         assert_eq!(object.source, b"./a");
+        for (line, root, source) in [
+            ("s3://b//z", "s3://b/", "/z"),
+            ("https://h/d//x", "https://h/d/", "/x"),
+            ("root/x", "root", "x"),
+        ] {
+            let object = parse_line(line.as_bytes(), root, TargetNames::Keys(0)).unwrap();
+            assert_eq!(object.source, source.as_bytes(), "{line}");
+        }
     }
 
     proptest! {

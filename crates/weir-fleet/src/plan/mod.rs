@@ -16,6 +16,7 @@ pub mod targets;
 pub mod tree;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_store::address::StoreUrl;
@@ -57,6 +58,10 @@ const ATTEMPTS: u64 = 5;
 
 /// Batches that are added in one transaction, which costs a write to the disk.
 const APPENDED: usize = 32;
+
+/// How often a planner that adds nothing tells the ledger that it is there: a listing that is gone on with
+/// may take an hour before its first new object.
+const HOLDS: Duration = Duration::from_secs(60);
 
 /// How a listing is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,6 +253,7 @@ impl Plan<'_> {
         lease: &mut PlanLease,
         listing: &mut dyn Listing,
     ) -> Result<PlanReport, FleetError> {
+        let held = Instant::now();
         let place = ledger.place().to_owned();
         let mut report = PlanReport { before: lease.objects, ..PlanReport::default() };
         let mut targets = Targets::default();
@@ -259,10 +265,10 @@ impl Plan<'_> {
         if !is_new {
             spill.holds(ledger)?;
         }
-        let mut writer =
-            Writer { plan: self, ledger, lease, cutter: Cutter::new(&self.rules()), queue: Vec::new() };
+        let cutter = Cutter::new(&self.rules());
+        let mut writer = Writer { plan: self, ledger, lease, held, cutter, queue: Vec::new() };
         while let Some(found) = listing.next()? {
-            self.check_stop(&place)?;
+            writer.goes_on()?;
             let Some(object) = self.judge(found, &mut report)? else { continue };
             if is_new {
                 targets.add(&object).map_err(|error| cannot_sort(&error))?;
@@ -274,7 +280,7 @@ impl Plan<'_> {
         if report.bad_count > 0 && !self.skip_bad {
             return Err(bad(&report));
         }
-        self.check_stop(&place)?;
+        self.check_stop()?;
         if let Some(why) = listing.lacks() {
             return Err(FleetError::Manifest(why));
         }
@@ -285,7 +291,7 @@ impl Plan<'_> {
                 return Err(doubles(writer.ledger, left.doubled())?);
             }
             while let Some(object) = left.next()? {
-                self.check_stop(&place)?;
+                writer.goes_on()?;
                 targets.add(&object).map_err(|error| cannot_sort(&error))?;
                 writer.push(&object, &mut report)?;
             }
@@ -320,9 +326,9 @@ impl Plan<'_> {
         Ok(None)
     }
 
-    fn check_stop(&self, place: &str) -> Result<(), FleetError> {
+    fn check_stop(&self) -> Result<(), FleetError> {
         match self.stop.load(Relaxed) {
-            true => Err(FleetError::Interrupted { place: place.to_owned() }),
+            true => Err(FleetError::Stopped),
             false => Ok(()),
         }
     }
@@ -379,11 +385,27 @@ struct Writer<'p, 'l> {
     plan: &'p Plan<'p>,
     ledger: &'l mut SqlLedger,
     lease: &'l mut PlanLease,
+    /// Since when the ledger was not told that the plan is written.
+    held: Instant,
     cutter: Cutter,
     queue: Vec<Cut>,
 }
 
 impl Writer<'_, '_> {
+    /// Nobody told it to end, and the plan stays this planner's.
+    fn goes_on(&mut self) -> Result<(), FleetError> {
+        self.plan.check_stop()?;
+        if self.held.elapsed() >= HOLDS {
+            match self.ledger.hold(self.lease) {
+                // The lease is longer than that, and what is added is told of an absence that lasts.
+                Err(error) if error.is_passing() => {}
+                step => self.plan.done(step?, self.ledger.place())?,
+            }
+            self.held = Instant::now();
+        }
+        Ok(())
+    }
+
     fn push(&mut self, object: &FleetObject, report: &mut PlanReport) -> Result<(), FleetError> {
         report.added.objects += 1;
         let bytes = report.added.bytes.checked_add(object.size.unwrap_or(0));
@@ -416,6 +438,64 @@ impl Writer<'_, '_> {
 
     fn added(&mut self, batches: &[PlannedBatch], large: &[PlannedLarge]) -> Result<(), FleetError> {
         let step = self.ledger.append(self.lease, batches, large)?;
+        self.held = Instant::now();
         self.plan.done(step, self.ledger.place())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ledger::Patience;
+    use crate::ledger::database::{Act, Database, DatabaseError, Now};
+    use crate::ledger::sqlite::SqliteDatabase;
+
+    /// A database that does not answer while a test says so.
+    struct Leaving {
+        database: SqliteDatabase,
+        is_away: Arc<AtomicBool>,
+    }
+
+    impl Database for Leaving {
+        fn transact(&mut self, act: Act<'_>) -> Result<(), DatabaseError> {
+            match self.is_away.load(Relaxed) {
+                true => Err(DatabaseError::Passing("it is away".to_owned())),
+                false => self.database.transact(act),
+            }
+        }
+
+        fn place(&self) -> &str {
+            self.database.place()
+        }
+
+        fn has_ledger(&self) -> &'static str {
+            self.database.has_ledger()
+        }
+    }
+
+    #[test]
+    fn a_database_that_is_away_for_a_while_ends_no_listing() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_away = Arc::new(AtomicBool::new(false));
+        let database = SqliteDatabase::open(&folder.path().join("l"), true, Now::default()).unwrap();
+        let leaving = Leaving { database, is_away: Arc::clone(&is_away) };
+        let patience = Patience { longest: Duration::ZERO, stop: Arc::default() };
+        let mut ledger = SqlLedger::new(Box::new(leaving), patience);
+        let ends = PlanEnds { source: "/from/".to_owned(), target: "/to/".to_owned() };
+        let mut lease = ledger.begin(&ends, "a test", ATTEMPTS).unwrap();
+        let (stop, rules, planner) = (AtomicBool::new(false), PlanRules::default(), "a test".to_owned());
+        let plan = Plan { ends, copies_itself: false, planner, rules, skip_bad: false, stop: &stop };
+        let long_ago = Instant::now().checked_sub(HOLDS).unwrap();
+        let (cutter, queue) = (Cutter::new(&plan.rules), Vec::new());
+        let (ledger, lease) = (&mut ledger, &mut lease);
+        let mut writer = Writer { plan: &plan, ledger, lease, held: long_ago, cutter, queue };
+        is_away.store(true, Relaxed);
+        writer.goes_on().unwrap();
+        assert!(writer.held > long_ago, "it is told again in a while");
+        assert!(writer.ledger.hold(writer.lease).is_err());
+        is_away.store(false, Relaxed);
+        assert_eq!(writer.ledger.hold(writer.lease).unwrap(), PlanStep::Done);
     }
 }

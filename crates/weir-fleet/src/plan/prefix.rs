@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 
+use weir_get::GetError;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::listing::{Listed, Page};
@@ -47,6 +48,7 @@ impl Listing for PrefixListing {
             }
             match self.pages.recv() {
                 Ok(Ok(page)) => self.page = page.objects.into(),
+                Ok(Err(StoreError::Http(GetError::Interrupted))) => return Err(FleetError::Stopped),
                 Ok(Err(error)) => return Err(FleetError::Manifest(error.to_string())),
                 Err(_) => return Ok(None),
             }

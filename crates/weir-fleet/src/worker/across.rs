@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use weir_codec::digest::Algorithm;
 use weir_get::GetError;
+use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::Http;
 use weir_get::job::{Observer, Pinned};
 use weir_store::StoreError;
@@ -232,6 +233,7 @@ impl Mover for Across<'_> {
                 stop: run.stop,
                 timeout: TIMEOUT,
                 connect_timeout: TIMEOUT,
+                max_wait: MAX_WAIT,
                 retries: RETRIES,
             });
             let heard = Heard { hand: &hands[number], desk: run.desk };

@@ -17,7 +17,7 @@ use crate::ledger::{
 };
 
 /// Between two looks at signals, where nothing else wakes the clerk.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// Between batches that are claimed for hands without work: workers that a launcher starts over ssh come
 /// about a second apart.
@@ -40,7 +40,7 @@ const RENEWING: u32 = 20;
 pub const STUCK: Duration = Duration::from_secs(120);
 
 /// What may end in order after SIGTERM: Slurm and Kubernetes send SIGKILL after thirty seconds.
-const DRAIN: Duration = Duration::from_secs(20);
+pub const DRAIN: Duration = Duration::from_secs(20);
 
 /// Pauses while the ledger is away, each twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -61,6 +61,8 @@ pub enum WorkerEnd {
     Complete,
     /// There is nothing for it now (`--once`).
     Nothing,
+    /// The plan is not whole, and nobody writes it (`--once`).
+    Unplanned,
     /// The fleet drains.
     Drained,
     /// A signal; what it held was given back.
@@ -110,7 +112,8 @@ pub(super) struct Clerk<'a> {
     renewing: Duration,
     next_claim: Instant,
     leaves: Option<WorkerEnd>,
-    draining: Option<Instant>,
+    /// Why there was no batch, as it was said last.
+    waits: Option<WaitReason>,
     away: Option<(Instant, u32)>,
     pace: (Instant, DeskTotals, f64, f64),
     /// Bytes a second that moved of late, without those that were there, and for how long any did.
@@ -152,7 +155,7 @@ impl<'a> Clerk<'a> {
             renewing: Duration::ZERO,
             next_claim: now,
             leaves: None,
-            draining: None,
+            waits: None,
             away: None,
             pace: (now, DeskTotals::default(), 0.0, 0.0),
             carrying: (0.0, Duration::ZERO),
@@ -173,7 +176,7 @@ impl<'a> Clerk<'a> {
                     self.desk.await_news(TICK);
                 }
                 Ok(Step::End(end)) => break Ok(end),
-                Err(FleetError::Interrupted { .. }) if self.is_stopped() => break Ok(WorkerEnd::Stopped),
+                Err(error) if error.is_interrupted() && self.is_stopped() => break Ok(WorkerEnd::Stopped),
                 Err(error) if error.is_passing() => match self.back_off(error) {
                     Ok(()) => {}
                     Err(error) => break Err(error),
@@ -182,21 +185,32 @@ impl<'a> Clerk<'a> {
             }
         };
         let told = self.end(&ended);
-        (ended.and_then(|end| told.map(|()| end)), self.asked)
+        let ended = match ended.and_then(|end| told.map(|()| end)) {
+            // Who was told to leave has left, whether or not the ledger heard of it.
+            Err(error) if self.is_told() && (error.is_passing() || error.is_interrupted()) => {
+                tracing::warn!("{error}; what was held is free when its lease ends");
+                Ok(WorkerEnd::Stopped)
+            }
+            ended => ended,
+        };
+        (ended, self.asked)
     }
 
-    /// Gives back what is held, and leaves.
+    /// Hands in what is complete, gives back the rest, and leaves.
     fn end(&mut self, ended: &Result<WorkerEnd, FleetError>) -> Result<(), FleetError> {
+        // Before the run ends: with a batch on the desk another one would begin.
+        let handed_in = if ended.is_ok() { self.hand_in() } else { Ok(()) };
         self.desk.close();
         self.desk.end_run();
         let (held, failed) = (self.desk.leases(), self.desk.failed());
         for lease in &held {
-            self.desk.forget(*lease);
+            self.desk.hand_back(*lease);
         }
         if ended.is_err() {
             // It would fail once more, and leases end by themselves.
             return Ok(());
         }
+        handed_in?;
         for lease in held {
             let is_failed = failed.contains(&lease);
             if !self.ask(|ledger| if is_failed { ledger.fail(lease) } else { ledger.release(lease) })? {
@@ -223,11 +237,7 @@ impl<'a> Clerk<'a> {
         self.renew()?;
         self.tell()?;
         if self.signals.drain.load(Relaxed) {
-            let since = *self.draining.get_or_insert_with(Instant::now);
-            if self.desk.is_idle() || since.elapsed() >= DRAIN {
-                return Ok(Step::End(WorkerEnd::Stopped));
-            }
-            return Ok(Step::On);
+            return Ok(if self.desk.is_idle() { Step::End(WorkerEnd::Stopped) } else { Step::On });
         }
         if let Some(end) = &self.leaves {
             return Ok(if self.desk.is_idle() { Step::End(end.clone()) } else { Step::On });
@@ -240,6 +250,12 @@ impl<'a> Clerk<'a> {
 
     fn is_stopped(&self) -> bool {
         self.signals.stop.load(Relaxed)
+    }
+
+    /// To leave, with nothing left to move before: for a ledger that is away nobody waits then, since leases
+    /// end by themselves.
+    fn is_told(&self) -> bool {
+        self.is_stopped() || self.signals.drain.load(Relaxed) && self.desk.is_through()
     }
 
     /// Asks what workers on large objects have in common.
@@ -345,6 +361,7 @@ impl<'a> Clerk<'a> {
                     self.next_claim = asked + SPREAD;
                 }
                 self.watched.clear();
+                self.waits = None;
                 self.take_rate(claim.settings.rate);
                 self.desk.add(*claim, asked);
             }
@@ -361,6 +378,11 @@ impl<'a> Clerk<'a> {
 
     /// There is no batch for a worker that holds none.
     fn wait(&mut self, reason: WaitReason, pause: Duration) -> Result<(), FleetError> {
+        if self.waits.replace(reason) != Some(reason)
+            && let Some(why) = why(reason)
+        {
+            tracing::warn!("{why}");
+        }
         if reason == WaitReason::Held {
             let asked = Instant::now();
             let (worker, length) = (self.worker, self.manner.length);
@@ -377,7 +399,8 @@ impl<'a> Clerk<'a> {
             }
         }
         if self.manner.once {
-            self.leaves = Some(WorkerEnd::Nothing);
+            let is_unplanned = reason == WaitReason::Abandoned;
+            self.leaves = Some(if is_unplanned { WorkerEnd::Unplanned } else { WorkerEnd::Nothing });
         }
         self.next_claim = Instant::now() + pause.clamp(TICK, LONGEST_PAUSE);
         Ok(())
@@ -407,12 +430,10 @@ impl<'a> Clerk<'a> {
         }
         self.away = Some((since, times.saturating_add(1)));
         let until = Instant::now() + doubled(FIRST_PAUSE, times, LONGEST_PAUSE);
-        while Instant::now() < until && !self.is_stopped() && !self.signals.drain.load(Relaxed) {
+        while Instant::now() < until && !self.is_told() {
             self.desk.await_news(TICK);
         }
-        // Whoever is told to leave does not wait for a ledger that is away: leases end by themselves.
-        let is_told = self.is_stopped() || self.signals.drain.load(Relaxed) && self.desk.is_idle();
-        if is_told { Err(error) } else { Ok(()) }
+        if self.is_told() { Err(error) } else { Ok(()) }
     }
 
     fn learn_pace(&mut self) {
@@ -424,7 +445,7 @@ impl<'a> Clerk<'a> {
         let now = self.desk.totals();
         let of = |totals: &DeskTotals| {
             let bytes = totals.moved.1 + totals.same.1 + totals.under_way;
-            (bytes as f64, (totals.moved.0 + totals.same.0 + totals.failed) as f64)
+            (bytes as f64, (totals.moved.0 + totals.same.0 + totals.failed + totals.retried) as f64)
         };
         let ((bytes_now, objects_now), (bytes_before, objects_before)) = (of(&now), of(&before));
         let seconds = span.as_secs_f64();
@@ -451,6 +472,19 @@ impl<'a> Clerk<'a> {
         let answer = question(self.ledger);
         self.asked += began.elapsed();
         answer
+    }
+}
+
+/// What somebody has to do before there is work again; `None`: it comes by itself.
+fn why(reason: WaitReason) -> Option<&'static str> {
+    match reason {
+        WaitReason::Abandoned => Some(
+            "the plan is not whole and nobody writes it: run the same weir fleet plan again, or plan into \
+             another ledger",
+        ),
+        WaitReason::Paused => Some("the fleet is paused; weir fleet resume gives out batches again"),
+        WaitReason::Window => Some("it is outside the hours that weir fleet set --window allows"),
+        WaitReason::Workers | WaitReason::Held | WaitReason::Planning => None,
     }
 }
 

@@ -98,8 +98,10 @@ pub struct DeskTotals {
     pub moved: (u64, u64),
     /// The same of those that were there.
     pub same: (u64, u64),
-    /// Objects that failed.
+    /// Objects that failed and are given up.
     pub failed: u64,
+    /// Attempts that failed, with another one to come.
+    pub retried: u64,
     /// Bytes of objects that have not ended.
     pub under_way: u64,
     /// Of these, bytes that were at the target already and are compared.
@@ -243,6 +245,11 @@ impl Desk {
         state.is_last && state.batches.is_empty()
     }
 
+    /// Of what is held nothing is left to move.
+    pub(super) fn is_through(&self) -> bool {
+        self.lock().batches.iter().all(HeldBatch::is_complete)
+    }
+
     /// There is nothing to move for now.
     pub(super) fn is_idle(&self) -> bool {
         self.lock().batches.is_empty()
@@ -253,7 +260,7 @@ impl Desk {
         self.lock().totals
     }
 
-    /// Some of what failed, in words.
+    /// Some of what was given up, in words.
     pub(super) fn failures(&self) -> Vec<String> {
         self.lock().samples.clone()
     }
@@ -319,6 +326,12 @@ impl Desk {
     /// Another worker has the batch. Whether objects of it are still in flight.
     pub(super) fn lose(&self, lease: BatchLease) -> bool {
         self.lock().lost.insert(lease);
+        self.hand_back(lease)
+    }
+
+    /// The batch is for others, who tell what became of it. Whether objects of it are still in flight.
+    pub(super) fn hand_back(&self, lease: BatchLease) -> bool {
+        self.lock().uncount(lease);
         self.forget(lease)
     }
 
@@ -327,7 +340,7 @@ impl Desk {
         self.lock().lost.contains(&lease)
     }
 
-    /// The ledger has what became of a batch, or has the batch. Whether objects of it are still in flight.
+    /// The ledger has what became of a batch, or others have it. Whether objects of it are still in flight.
     pub(super) fn forget(&self, lease: BatchLease) -> bool {
         let mut state = self.lock();
         let is_moving = state.batches.iter().any(|held| held.lease == lease && !held.is_complete());

@@ -88,6 +88,7 @@ mod tests {
             lease: BatchLease { batch: 1, fence: 1 },
             work: BatchWork::Objects(vec![object]),
             given_before: 0,
+            is_final: false,
             is_last: false,
             length: Duration::from_secs(30),
             settings: FleetSettings::default(),

@@ -56,6 +56,10 @@ const APART: u32 = 8;
 /// copy some of them after all.
 const SHARING: f64 = 20e9;
 
+/// How a file is not opened whose name something else has: a folder or a pipe, a link, a socket; or a file
+/// that of a folder on the way.
+const OF_OTHER_KINDS: [Errno; 4] = [Errno::INVAL, Errno::LOOP, Errno::NXIO, Errno::NOTDIR];
+
 /// A mover between two folders.
 pub struct LocalCopy {
     from: weir_tree::Target,
@@ -181,6 +185,11 @@ impl LocalCopy {
         let file = self.from.open_existing(name).map_err(|error| {
             let cause = std::error::Error::source(&error);
             let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+            let errno = error.errno().map(Errno::from_raw_os_error);
+            if errno.is_some_and(|errno| OF_OTHER_KINDS.contains(&errno)) {
+                let why = "it is no file any more; make a new plan for it".to_owned();
+                return bad(FailureClass::Changed, why);
+            }
             let class = match cause {
                 Some(cause) if cause.kind() == io::ErrorKind::NotFound => FailureClass::Missing,
                 Some(cause) => class_of_io(cause),

@@ -39,14 +39,16 @@ mod why;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use weir_get::job::Observer;
 use weir_units::Rate;
 use weir_units::limiter::Limiter;
 
-use self::clerk::{Clerk, ClerkManner, ClerkSetup};
-pub use self::clerk::{STUCK, WorkerEnd, WorkerSignals};
+use self::clerk::{Clerk, ClerkManner, ClerkSetup, TICK};
+pub use self::clerk::{DRAIN, STUCK, WorkerEnd, WorkerSignals};
 use self::desk::{Desk, DeskTotals};
 use self::shares::{LimitShares, Watcher};
 use crate::error::FleetError;
@@ -94,6 +96,8 @@ pub struct WorkerManner {
     pub rate: Option<Rate>,
     /// Gives up what it holds after so long without a byte and an object ([`STUCK`]).
     pub stuck: Duration,
+    /// Ends what it holds within so long when it is told to drain ([`DRAIN`]).
+    pub drain: Duration,
 }
 
 /// What a worker did.
@@ -103,7 +107,7 @@ pub struct WorkerReport {
     pub end: WorkerEnd,
     /// What it moved.
     pub totals: DeskTotals,
-    /// Some of its failures, in words.
+    /// Some of what was given up, in words.
     pub failures: Vec<String>,
     /// From joining to leaving.
     pub span: Duration,
@@ -138,8 +142,11 @@ pub fn run(
         manner: ClerkManner { length: manner.lease, once: manner.once, stuck: manner.stuck },
     });
     let (end, asked) = std::thread::scope(|scope| {
-        let clerk = std::thread::Builder::new().name("clerk".to_owned()).spawn_scoped(scope, || clerk.run());
-        let Ok(clerk) = clerk else {
+        let (_works, over) = channel();
+        let ends = std::thread::Builder::new().name("drain".to_owned());
+        let ends = ends.spawn_scoped(scope, move || end_drain(signals, manner.drain, &over));
+        let works = std::thread::Builder::new().name("clerk".to_owned());
+        let Ok(clerk) = ends.and_then(|_| works.spawn_scoped(scope, || clerk.run())) else {
             let why = "cannot start a thread; free memory, or raise ulimit -u".to_owned();
             return (Err(FleetError::Manifest(why)), Duration::ZERO);
         };
@@ -153,4 +160,19 @@ pub fn run(
     mover.leave(&desk);
     let (totals, failures) = (desk.totals(), desk.failures());
     Ok(WorkerReport { end: end?, totals, failures, span: began.elapsed(), asked })
+}
+
+/// Has a worker that drains give back what it holds once its time is over, whatever it waits for meanwhile: a
+/// ledger that does not answer, too.
+fn end_drain(signals: &WorkerSignals, longest: Duration, over: &Receiver<()>) {
+    let mut since = None;
+    while over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        if !signals.drain.load(Relaxed) {
+            continue;
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() >= longest {
+            signals.stop.store(true, Relaxed);
+            return;
+        }
+    }
 }

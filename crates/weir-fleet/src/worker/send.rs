@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use std::os::unix::fs::MetadataExt;
 use weir_get::GetError;
+use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::Http;
 use weir_get::job::Observer;
 use weir_observe::stage_clock::StageClock;
@@ -160,6 +161,7 @@ impl<'a> Sender<'a> {
             limiter: Some(Arc::clone(run.limiter)),
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
+            max_wait: MAX_WAIT,
             retries: RETRIES,
             part_size: None,
             check: Check::Preferred,
@@ -413,6 +415,7 @@ impl Mover for Send<'_> {
             stop: run.stop,
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
+            max_wait: MAX_WAIT,
             retries: RETRIES,
         });
         while let Some(lot) = self.lot(run, &mut caller) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::desk::{FleetTask, TaskEnd};
+use super::desk::{FleetTask, NextTask, TaskEnd};
 use super::*;
 use crate::class::FailureClass;
 use crate::ledger::{
@@ -106,7 +106,8 @@ impl FleetLedger for TestLedger {
         };
         let work = BatchWork::Objects((0..10).map(object).collect());
         let (settings, is_last) = (self.settings(), self.is_last);
-        let claim = BatchClaim { lease, work, given_before: 0, is_last, length, settings };
+        let is_final = is_last;
+        let claim = BatchClaim { lease, work, given_before: 0, is_final, is_last, length, settings };
         Ok(Claimed::Batch(Box::new(claim)))
     }
 
@@ -186,7 +187,7 @@ fn moves(task: &FleetTask, _: &AtomicBool) -> Option<TaskEnd> {
 
 fn manner(lease: Duration) -> WorkerManner {
     let who = WorkerIdentity { host: "h".to_owned(), pid: 1, version: "1".to_owned() };
-    WorkerManner { who, lease, once: false, rate: None, stuck: STUCK }
+    WorkerManner { who, lease, once: false, rate: None, stuck: STUCK, drain: DRAIN }
 }
 
 const LONG: Duration = Duration::from_secs(30);
@@ -345,6 +346,66 @@ fn a_signal_gives_back_what_is_held_and_another_lets_it_end() {
     let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
     assert_eq!((report.end, ledger.moved(), ledger.waiting.len()), (WorkerEnd::Stopped, 10, 1));
     assert!(ledger.held.is_empty() && ledger.released.is_empty());
+}
+
+/// The last object ended just before the worker was told to.
+#[test]
+fn what_is_complete_is_handed_in_by_a_worker_that_is_to_leave() {
+    let mut ledger = TestLedger::with(1);
+    let Claimed::Batch(claim) = ledger.claim(WorkerId(1), LONG).unwrap() else { panic!("no batch") };
+    let (desk, shares) = (Desk::new(10, 1), LimitShares::new(Instant::now()));
+    desk.add(*claim, Instant::now());
+    desk.lift_limits();
+    while let NextTask::Task(task) = desk.next(Duration::ZERO) {
+        desk.end(&task, TaskEnd::Moved(1000), None);
+    }
+    let (limiter, signals) = (Limiter::open(None), WorkerSignals::default());
+    signals.stop.store(true, Relaxed);
+    let clerk = Clerk::new(ClerkSetup {
+        ledger: &mut ledger,
+        worker: WorkerId(1),
+        desk: &desk,
+        shares: &shares,
+        limiter: &limiter,
+        own_rate: None,
+        signals: &signals,
+        manner: ClerkManner { length: LONG, once: false, stuck: STUCK },
+    });
+    assert_eq!(clerk.run().0.unwrap(), WorkerEnd::Stopped);
+    assert_eq!((ledger.moved(), ledger.released.len(), ledger.left), (10, 0, true));
+}
+
+/// The ledger is away for good: what moves ends, and its batch is another's when the lease is over.
+#[test]
+fn who_is_to_leave_does_not_wait_for_a_ledger_that_is_away() {
+    let mut ledger = TestLedger::with(1);
+    ledger.finishes.1 = (0..10_000).map(|question| (question, Odd::Away)).collect();
+    let signals = WorkerSignals::default();
+    let drain = Arc::clone(&signals.drain);
+    let mover = ByHand(|task: &FleetTask, stop: &AtomicBool| {
+        drain.store(true, Relaxed);
+        moves(task, stop)
+    });
+    let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
+    assert_eq!((report.end, report.totals.moved.0), (WorkerEnd::Stopped, 10));
+    assert!(ledger.done.is_empty() && !ledger.left);
+}
+
+#[test]
+fn what_does_not_end_in_time_is_given_back() {
+    let mut ledger = TestLedger::with(1);
+    let signals = WorkerSignals::default();
+    let drain = Arc::clone(&signals.drain);
+    let mover = ByHand(|_: &FleetTask, ended: &AtomicBool| {
+        drain.store(true, Relaxed);
+        while !ended.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        None
+    });
+    let manner = WorkerManner { drain: SOON, ..manner(LONG) };
+    let report = run(&mut ledger, &mover, &manner, &signals, &mut ()).unwrap();
+    assert_eq!((report.end, ledger.released.len(), ledger.left), (WorkerEnd::Stopped, 1, true));
 }
 
 #[test]

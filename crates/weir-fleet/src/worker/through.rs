@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use url::Url;
 use weir_codec::digest::Algorithm;
 use weir_codec::hex;
+use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::Http;
 use weir_get::job::{ClosedInterval, Observer, Pinned, Progress};
 use weir_model::limit::Limit;
@@ -239,6 +240,7 @@ fn setup<'a>(run: &'a MoverRun<'_>, (http, clock): (&'a Http, &'a StageClock)) -
         stop: run.stop,
         timeout: TIMEOUT,
         connect_timeout: TIMEOUT,
+        max_wait: MAX_WAIT,
         retries: RETRIES,
     }
 }

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_fleet::FleetError;
 use weir_fleet::ledger::database::{Database, Now};
@@ -137,6 +137,25 @@ fn a_ledger_is_reached_by_tls_as_its_address_says() {
     plan(&mut ledger, 100, 10);
     let worker = ledger.join(&who(1)).unwrap();
     assert!(matches!(ledger.claim(worker, LEASE).unwrap(), Claimed::Batch(_)));
+}
+
+/// As behind a firewall that swallows what comes.
+#[test]
+fn a_server_that_says_nothing_keeps_nobody_who_is_to_end() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let place = LedgerPlace::parse(&url("127.0.0.1", port, "disable", "")).unwrap();
+    let (patience, began) = (patience(), Instant::now());
+    let stop = Arc::clone(&patience.stop);
+    let ended = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| place.open(patience).map(drop));
+        let _held = silent.accept().unwrap();
+        stop.store(true, Relaxed);
+        asks.join().unwrap()
+    });
+    assert!(matches!(ended, Err(FleetError::Interrupted { .. })), "{ended:?}");
+    // An answer may take twenty seconds.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
 #[test]

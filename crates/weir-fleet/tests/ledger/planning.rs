@@ -95,7 +95,20 @@ fn objects_that_share_a_target_are_named_and_nothing_is_moved() {
     assert!(error.contains("folder/0000005 to folder/0000005, folder/0070001 to folder/0000005"), "{error}");
     let worker = ledger.join(&who(1)).unwrap();
     let waits = ledger.claim(worker, LEASE).unwrap();
-    assert!(matches!(waits, Claimed::Wait(WaitReason::Planning, _)), "{waits:?}");
+    assert!(matches!(waits, Claimed::Wait(WaitReason::Abandoned, _)), "{waits:?}");
+}
+
+#[test]
+fn a_plan_that_is_told_to_end_did_not_wait_for_its_ledger() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let (stop, rules) = (AtomicBool::new(true), PlanRules::default());
+    let (ends, planner) = (ends(), "a test".to_owned());
+    let told = Plan { ends, copies_itself: false, planner, rules, skip_bad: false, stop: &stop };
+    let error = told.write(&mut ledger, &mut Given::of([object(1, 1)])).unwrap_err();
+    assert!(error.is_interrupted() && error.to_string() == "interrupted", "{error}");
+    // It is gone on with at once.
+    assert_eq!(write(&mut ledger, &mut Given::of([object(1, 1)]), false).unwrap().added.objects, 1);
 }
 
 /// Two objects for the first one's target.
@@ -147,6 +160,18 @@ fn what_cannot_be_planned_refuses_the_plan_unless_it_may_be_left_out() {
 }
 
 #[test]
+fn what_has_no_size_is_compared_by_its_name_and_counted() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let without = |number| FleetObject { size: None, ..object(number, 1) };
+    write(&mut ledger, &mut Given::of([without(1), object(2, 1), object(3, 1)]), false).unwrap();
+    let there = [object(1, 7), object(2, 1), without(3)];
+    let compared = compare(&mut ledger, &mut Given::of(there), Side::Source).unwrap();
+    assert!(compared.is_right());
+    assert_eq!((compared.agree, compared.unsized_objects), (3, 2));
+}
+
+#[test]
 fn a_tree_is_listed_as_cp_copies_it_and_compared_with_what_is_there() {
     let (folder, clock) = (folder(), clock());
     let root = folder.path().join("tree");
@@ -192,6 +217,13 @@ fn a_tree_is_listed_as_cp_copies_it_and_compared_with_what_is_there() {
     assert_eq!((compared.agree, compared.others), (1, 1));
     let differ = [("a".to_owned(), Difference::Size), ("sub/c".to_owned(), Difference::Missing)];
     assert_eq!(compared.differ, differ);
+    // What could not be read may have the one that was not found.
+    let found = vec![Found::Object(object(1, 1)), Found::Bad("sub: permission denied".to_owned())];
+    let mut unread = Given { found: found.into_iter(), ..Given::of([]) };
+    let compared = compare(&mut ledger, &mut unread, Side::Source).unwrap();
+    assert_eq!((compared.unknown, compared.missing, compared.unread), (3, 0, 1));
+    assert!(!compared.is_right() && compared.reasons == ["sub: permission denied"]);
+    assert_eq!(compared.differ[0], ("a".to_owned(), Difference::Unknown));
     // Nothing is done yet, so nothing need be at the target.
     let at_target = compare(&mut ledger, &mut Given::of([]), Side::Target).unwrap();
     assert!(at_target.is_right() && at_target.expected == 0);

@@ -103,4 +103,19 @@ fn a_server_that_is_away_is_waited_for_and_named_without_a_password() {
         cluster.begin();
         waiting.join().unwrap().expect("it is back");
     });
+    // So is one that takes no writes for a while: a standby, until it becomes the primary.
+    let set =
+        "SET default_transaction_read_only = off; ALTER DATABASE postgres SET default_transaction_read_only";
+    let joins = |longest| {
+        let mut ledger = place.open(Patience { longest, stop: Arc::default() })?;
+        ledger.join(&who(1)).map(drop)
+    };
+    cluster.does(&format!("{set} = on;"));
+    let read_only = joins(Duration::from_millis(300)).unwrap_err();
+    assert!(matches!(read_only, FleetError::Away { .. }), "{read_only}");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| joins(Duration::from_secs(60)));
+        cluster.does(&format!("{set} = off;"));
+        waiting.join().unwrap().expect("it is written to again");
+    });
 }

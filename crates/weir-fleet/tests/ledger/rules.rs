@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_fleet::class::FailureClass;
 use weir_fleet::ledger::{
     BatchClaim, BatchResults, BatchWork, Claimed, Finished, FleetLedger, Helped, Helper, ObjectFailure,
-    PlannedLarge, Renewed, SqlLedger, Tally, VerdictSpan, WaitReason, WatchedBatch, WorkerId,
+    PlanStep, PlannedLarge, Renewed, SqlLedger, Tally, VerdictSpan, WaitReason, WatchedBatch, WorkerId,
 };
 use weir_fleet::object::{FleetObject, pack};
 
@@ -164,6 +164,59 @@ fn what_a_host_may_not_goes_to_another_host_first() {
     // Where no other host takes it the first one has it again.
     clock.fetch_add(60_000, Relaxed);
     claimed(&mut ledger, without);
+}
+
+#[test]
+fn a_host_that_is_alone_does_not_wait_for_another() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 1, 1);
+    let [gone, left, alone] = [1, 2, 3].map(|pid| ledger.join(&who(pid)).unwrap());
+    ledger.leave(left).unwrap();
+    // One of the others left, and the other one was not heard of for a minute.
+    clock.fetch_add(60_000, Relaxed);
+    for pause in [1, 2, 4] {
+        let claim = claimed(&mut ledger, alone);
+        let failures = vec![failed(0, FailureClass::Denied)];
+        let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+        assert!(matches!(ledger.claim(alone, LEASE).unwrap(), Claimed::Wait(WaitReason::Held, _)));
+        clock.fetch_add(pause * 1000, Relaxed);
+    }
+    let claim = claimed(&mut ledger, alone);
+    assert!(ledger.release(claim.lease).unwrap());
+    // Its host is heard of again, and comes first.
+    assert!(ledger.join(&who(1)).is_ok());
+    assert!(matches!(ledger.claim(alone, LEASE).unwrap(), Claimed::Wait(WaitReason::Held, _)));
+    assert_eq!(claimed(&mut ledger, gone).lease.batch, claim.lease.batch);
+}
+
+#[test]
+fn a_plan_that_nobody_writes_any_more_is_told_from_one_that_is_written() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    ledger.append(&mut lease, &[batch(&[object(0, 1)])], &[]).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    let reason = |ledger: &mut SqlLedger| match ledger.claim(worker, LEASE).unwrap() {
+        Claimed::Wait(reason, _) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reason(&mut ledger), WaitReason::Planning);
+    clock.fetch_add(300_001, Relaxed);
+    assert_eq!(reason(&mut ledger), WaitReason::Abandoned, "it was killed");
+    let left = lease;
+    let lease = ledger.begin(&ends(), "another", 5).unwrap();
+    assert_eq!(reason(&mut ledger), WaitReason::Planning);
+    // It lists what the ledger has already, and adds nothing.
+    for _ in 0..3 {
+        clock.fetch_add(200_000, Relaxed);
+        assert_eq!(ledger.hold(&lease).unwrap(), PlanStep::Done);
+        assert_eq!(reason(&mut ledger), WaitReason::Planning);
+    }
+    assert_eq!(ledger.hold(&left).unwrap(), PlanStep::Lost);
+    ledger.abandon(&lease).unwrap();
+    assert_eq!(reason(&mut ledger), WaitReason::Abandoned);
 }
 
 #[test]

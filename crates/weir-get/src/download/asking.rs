@@ -1,5 +1,7 @@
 //! From a job to its object: what is tried in which order, and what the first answers mean.
 
+use std::time::Duration;
+
 use weir_units::Bytes;
 
 use super::{Action, Download, LOOKS, Moment, Phase};
@@ -12,6 +14,9 @@ pub(crate) const SMALL: u64 = 1 << 20;
 
 /// Larger objects than this leave a shared HTTP/2 connection for one of their own.
 const HTTP2_MAX: u64 = 4 << 20;
+
+/// Between two looks whether another weir still writes the file.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// How a job is to be opened.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,6 +33,8 @@ pub struct Wishes {
     pub decodes: bool,
     /// For memory. A list that comes in parts would be taken for whole.
     pub to_memory: bool,
+    /// Another weir that writes the file brings the same.
+    pub shares: bool,
 }
 
 /// What is still to be tried.
@@ -44,6 +51,8 @@ pub(super) struct Asking {
     /// The existing file is worth a question.
     compares: bool,
     ranged: bool,
+    /// Another weir that writes the file brings the same.
+    shares: bool,
 }
 
 /// What the lane does next to open a job.
@@ -101,10 +110,9 @@ impl Download {
         if self.phase != Phase::Waiting {
             return;
         }
-        // What is decoded on the way cannot be gone on with or compared, and neither can parts of it be asked
-        // for.
+        // What is decoded on the way cannot be gone on with, and neither can parts of it be asked for.
         let is_first = self.restarts == 0 && self.lost == 0;
-        let may_use_what_is_here = !wishes.fresh && is_first && !wishes.decodes;
+        let may_use_what_is_here = !wishes.fresh && is_first;
         let in_parts = wishes.in_parts && !wishes.decodes;
         self.phase = Phase::Asking;
         self.looks = 0;
@@ -115,7 +123,13 @@ impl Download {
             adopts: wishes.go_on,
             compares: may_use_what_is_here && wishes.newer,
             ranged: !wishes.to_memory && in_parts && !self.plain,
+            shares: wishes.shares,
         };
+    }
+
+    /// Another weir was at the file, and may have brought it.
+    pub(crate) fn was_lent(&self) -> bool {
+        !self.lent.is_zero()
     }
 
     /// What is to be done next to open it. What was done is not named again, so that this comes to its end.
@@ -187,7 +201,7 @@ impl Download {
         host: &str,
     ) -> Result<Rest, GetError> {
         if let Ok(Part::Asked(object) | Part::Whole(object)) = &judged
-            && let Err(error) = object.refuse_silence(version, size, host)
+            && let Err(error) = object.refuse_silence(version, Some(size), host)
         {
             // The part stays, and a retry asks for its rest again.
             self.looks += 1;
@@ -209,6 +223,29 @@ impl Download {
         }
         (self.looks, self.asking.uses_part) = (0, false);
         Ok(Rest::Lost(why))
+    }
+
+    /// An answer brings the object, which may be coded. One that says nothing of its version is no new
+    /// version of what this run has seen of it before.
+    pub(crate) fn on_seen(&mut self, object: &Object, host: &str) -> Result<(), GetError> {
+        self.refuse_silence(object, host)?;
+        if self.seen.is_none() || !object.version.is_silent() {
+            self.seen = Some(Box::new((object.version.clone(), object.size)));
+        }
+        Ok(())
+    }
+
+    /// Whether further parts of `object`, of which a part came, may be put beside it although nothing proves
+    /// what they are of: a digest `is_given` that the whole must have. Where that has failed once they may
+    /// not.
+    pub(crate) fn may_trust_parts(&self, object: &Object, is_given: bool) -> bool {
+        is_given && self.restarts == 0 && object.holds_to.is_some()
+    }
+
+    /// See [`Object::refuse_silence`].
+    pub(super) fn refuse_silence(&self, object: &Object, host: &str) -> Result<(), GetError> {
+        let Some((version, size)) = self.seen.as_deref() else { return Ok(()) };
+        object.refuse_silence(version, *size, host)
     }
 
     /// The object comes over a connection that others share, and is large enough for one of its own.
@@ -260,8 +297,14 @@ impl Download {
         }
     }
 
+    /// Its last answer broke off: some servers break each so many answers of a connection.
+    pub(crate) fn wants_new_connection(&self) -> bool {
+        self.is_cut
+    }
+
     /// Opening failed.
     pub(super) fn question_failed(&mut self, error: GetError, moment: &Moment) -> Action {
+        self.is_cut = matches!(error, GetError::Truncated { .. } | GetError::Broken { .. });
         if matches!(error, GetError::Interrupted | GetError::Dropped) && !moment.is_stopping {
             self.phase = Phase::Waiting;
             return Action::AskAgain;
@@ -269,6 +312,13 @@ impl Download {
         if let GetError::NamePending(name) = error {
             self.phase = Phase::Waiting;
             return Action::AwaitName(name);
+        }
+        let is_at_another = self.asking.shares && matches!(error, GetError::Locked { .. });
+        if is_at_another && self.lent < moment.rules.max_wait {
+            let pause = BETWEEN_LOOKS.mul_f64(0.5 + moment.chance);
+            self.lent += pause;
+            self.phase = Phase::Waiting;
+            return Action::AskLater { error, pause };
         }
         let is_permanent = error.is_permanent();
         if !is_permanent && error.asks_beyond(moment.rules.max_wait, self.waited) {

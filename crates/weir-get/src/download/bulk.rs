@@ -32,7 +32,8 @@ pub struct Bulk {
     pub(super) to_file: bool,
     /// Parts can be asked for on further connections, as far as known.
     ranged: bool,
-    /// Parts were given, under a strong validator, of a known size.
+    /// Parts were given, under a strong validator, of a known size; or under none, where the user's digest of
+    /// the whole tells in the end.
     pinned: bool,
     /// Until the pause after the last failure that counted is over, further ones tell nothing new.
     paused_to: Option<Instant>,
@@ -75,12 +76,20 @@ impl Bulk {
     /// version.
     fn refuse_another(&self, object: &Object, host: &str) -> Result<(), GetError> {
         self.refuse_another_size(object, host)?;
+        if self.is_on_trust() && self.version.may_be(&object.version) {
+            return Ok(());
+        }
         self.version.refuse_another(&object.version, host)
+    }
+
+    /// What further parts are of shows only in the digest of the whole.
+    fn is_on_trust(&self) -> bool {
+        self.pinned && self.version.if_range().is_none()
     }
 
     /// An answer that is no word of a new version ([`Object::refuse_silence`]).
     fn refuse_silence(&self, object: &Object, host: &str) -> Result<(), GetError> {
-        self.size.map_or(Ok(()), |size| object.refuse_silence(&self.version, size, host))
+        object.refuse_silence(&self.version, self.size, host)
     }
 
     /// An object that is not of the size for which room was made.
@@ -217,9 +226,15 @@ impl Download {
         }
     }
 
-    /// Its version can be proven, so parts of further answers may be put beside those that are here.
+    /// Its version can be proven, or its digest, so parts of further answers may be put beside those that are
+    /// here.
     pub(crate) fn is_pinned(&self) -> bool {
         self.bulk.as_ref().is_some_and(|bulk| bulk.pinned)
+    }
+
+    /// Its version can be proven, in a later run too.
+    pub(crate) fn is_resumable(&self) -> bool {
+        self.bulk.as_ref().is_some_and(|bulk| bulk.pinned && !bulk.is_on_trust())
     }
 
     /// Parts can be asked for on further connections, as far as known.
@@ -254,11 +269,15 @@ impl Download {
         moved: bool,
         host: &str,
     ) -> Result<Carry, GetError> {
+        if let (Ok(Part::Whole(object)), false) = (&judged, ranged) {
+            self.refuse_silence(object, host)?;
+        }
         let is_over = self.is_over();
         let bulk = self.bulk.as_mut().filter(|_| !is_over).ok_or(GetError::Dropped)?;
         match judged {
             Ok(Part::Asked(object)) => {
                 bulk.refuse_another(&object, host)?;
+                self.on_trust |= bulk.is_on_trust();
                 Ok(Carry::Part(object.holds_to))
             }
             Ok(Part::Whole(object)) if !ranged => {
@@ -416,6 +435,10 @@ impl Download {
             GetError::EmptyRange { .. } => Action::Leave,
             GetError::Crumbs { .. } if bulk.to_file => Action::AskPlainly(error),
             GetError::Crumbs { .. } => Action::Leave,
+            // An answer to a plain request: nothing is here that it could be put beside.
+            GetError::Unproven { is_silent: true, .. } if !bulk.pinned => {
+                self.failed(error, false, at, moment)
+            }
             GetError::Changed { .. } | GetError::Unproven { .. } => self.doubt(error, moment),
             GetError::Unclean { got, .. } => self.unclean(error, got.0, moment),
             error if error.is_permanent() && bulk.may_refuse_parts(&error, at) => Action::AskPlainly(error),

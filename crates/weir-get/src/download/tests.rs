@@ -139,7 +139,7 @@ fn what_is_here_is_looked_at_before_anything_is_asked() {
     assert_eq!(steps(&mut download, true), [ask(true, false)]);
     for (wishes, asks) in [
         (Wishes { fresh: true, ..wishes }, ask(true, false)),
-        (Wishes { decodes: true, ..wishes }, ask(false, false)),
+        (Wishes { decodes: true, ..wishes }, ask(false, true)),
     ] {
         assert_eq!(steps(&mut asking(wishes), true), [Step::Check, asks], "{wishes:?}");
     }
@@ -215,7 +215,8 @@ fn silence_about_another_size_is_no_new_version() {
         let silent = download.on_rest(answer(), SIZE, &own, HOST).unwrap_err();
         assert!(matches!(silent, GetError::Unproven { is_silent: true, .. }), "{silent}");
         assert!(matches!(fail(&mut download, silent), Action::AskLater { .. }));
-        assert!(object("", None).refuse_silence(&version(""), SIZE + 1, HOST).is_ok(), "nothing was known");
+        let silent = |kept| object("", None).refuse_silence(&version(""), Some(kept), HOST);
+        assert!(silent(SIZE - 1).is_ok() && silent(SIZE + 1).is_err(), "it may have grown");
         let mut download = bulk(true, true);
         let look = |download: &mut Download| {
             assert!(matches!(fail(download, changed()), Action::Look(_)));
@@ -231,6 +232,36 @@ fn silence_about_another_size_is_no_new_version() {
         let action = look(&mut download);
         assert!(matches!(action, Action::GiveUp(GetError::Unproven { .. })), "{action:?}");
     }
+}
+
+/// What an answer of this run has said of the object holds for its next attempts, whatever is kept of it.
+#[test]
+fn what_a_run_has_seen_is_not_forgotten_with_its_bytes() {
+    let words = || Object { size: Some(9), ..object("", None) };
+    for tag in ["a", ""] {
+        let mut download = asking(Wishes::default());
+        download.on_seen(&object(tag, None), HOST).unwrap();
+        download.on_accepted(&Object { size: Some(3), ..object(tag, None) }, Destination::File);
+        assert!(matches!(fail(&mut download, broken()), Action::AskLater { .. }));
+        download.on_begin(Wishes::default());
+        assert!(matches!(download.on_seen(&words(), HOST), Err(GetError::Unproven { is_silent: true, .. })));
+        download.on_seen(&object("", None), HOST).unwrap();
+        download.on_bulk(Bulk::new(Arc::new(version(tag)), Some(SIZE), false, true, 0));
+        let plain = download.on_part(Ok(Part::Whole(words())), false, false, HOST);
+        assert!(matches!(plain, Err(GetError::Unproven { .. })), "{plain:?}");
+        // It costs a retry, as any failure does.
+        assert!(matches!(fail(&mut download, plain.unwrap_err()), Action::BackOff { .. }));
+        let mut again = next(download.on_error(broken(), &at(1, 0), &moment()));
+        again.on_begin(Wishes::default());
+        assert!(again.on_seen(&words(), HOST).is_err());
+        // A version of its own is one, and from then on that is what the object is.
+        again.on_seen(&Object { size: Some(9), ..object("b", None) }, HOST).unwrap();
+        again.on_seen(&words(), HOST).unwrap();
+    }
+    // Nor where no size was known.
+    let mut download = asking(Wishes::default());
+    download.on_seen(&Object { size: None, ..object("a", None) }, HOST).unwrap();
+    assert!(download.on_seen(&words(), HOST).is_err());
 }
 
 #[test]
@@ -317,6 +348,24 @@ fn what_is_no_failure_is_not_counted() {
     let stopping = Moment { is_stopping: true, ..moment() };
     let action = download.on_error(GetError::Interrupted, &at(0, 0), &stopping);
     assert!(matches!(action, Action::GiveUp(GetError::Interrupted)));
+}
+
+/// What is called by its digest is the same whoever brings it; of any other file nobody knows what is coming.
+#[test]
+fn a_file_that_another_weir_brings_is_waited_for() {
+    let locked = || GetError::Locked { path: "x".into() };
+    let shared = Wishes { shares: true, ..Wishes::default() };
+    let mut download = asking(shared);
+    assert!(!download.was_lent());
+    // Of the minute that is allowed each look takes half a second.
+    for _ in 0..120 {
+        assert!(matches!(fail(&mut download, locked()), Action::AskLater { .. }));
+        assert!(download.was_lent());
+        download.on_begin(shared);
+    }
+    assert!(matches!(fail(&mut download.clone(), broken()), Action::AskLater { .. }), "no retry was used");
+    assert!(matches!(fail(&mut download, locked()), Action::GiveUp(GetError::Locked { .. })));
+    assert!(matches!(fail(&mut asking(Wishes::default()), locked()), Action::GiveUp(_)));
 }
 
 #[test]
@@ -691,6 +740,34 @@ fn bytes_on_trust_are_fetched_anew_if_the_digest_does_not_match() {
     verifying(&mut again);
     assert!(matches!(again.on_verified(Err(digest()), &moment()), Action::GiveUp(_)), "once");
     assert_eq!(again.phase(), Phase::Ending);
+}
+
+#[test]
+fn parts_that_nothing_proves_are_taken_where_a_digest_is_given() {
+    let of = |tag| {
+        let mut download = asking(Wishes::default());
+        assert!(download.may_trust_parts(&object(tag, Some(SIZE)), true));
+        assert!(!download.may_trust_parts(&object(tag, None), true));
+        assert!(!download.may_trust_parts(&object(tag, Some(SIZE)), false));
+        download.on_bulk(Bulk::new(Arc::new(version(tag)), Some(SIZE), true, true, 0));
+        download
+    };
+    let mut download = of("");
+    assert!(download.is_pinned() && !download.is_resumable() && of("a").is_resumable());
+    // All of one answer is not on trust.
+    assert!(matches!(download.on_error(broken(), &at(1, 0), &moment()), Action::BackOff { .. }));
+    let mut whole = download.clone();
+    assert!(matches!(whole.on_complete(), Action::Verify));
+    assert!(matches!(whole.on_verified(Err(digest()), &moment()), Action::GiveUp(_)));
+    let part = download.on_part(asked(""), true, false, HOST);
+    assert!(matches!(part, Ok(Carry::Part(Some(SIZE)))), "{part:?}");
+    for other in [asked("b"), Ok(Part::Asked(Object { size: Some(SIZE + 1), ..object("", Some(SIZE)) }))] {
+        assert!(download.on_part(other, true, false, HOST).is_err());
+    }
+    assert!(matches!(download.on_complete(), Action::Verify));
+    let mut again = next(download.on_verified(Err(digest()), &moment()));
+    again.on_begin(Wishes::default());
+    assert!(!again.may_trust_parts(&object("", Some(SIZE)), true), "once");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use weir_units::Rate;
 use super::Run;
 use super::lane_memory::LaneMemory;
 use crate::error::GetError;
-use crate::job::{ClosedInterval as Closed, MAX_LANES, Observer, Progress, RunReport, UnderWay};
+use crate::job::{ClosedInterval as Closed, Observer, Progress, RunReport, UnderWay};
 use crate::lane::never_opened;
 use crate::pool::Census;
 use crate::source::WINDOW;
@@ -67,8 +67,8 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Over a run whose files go to the device of `output`.
-    pub(super) fn new(run: &'a Run<'a>, start: Instant, output: Option<PathBuf>) -> Watch<'a> {
+    /// Over a run of `most` lanes at a time, whose files go to the device of `output`.
+    pub(super) fn new(run: &'a Run<'a>, start: Instant, most: u32, output: Option<PathBuf>) -> Watch<'a> {
         let sampler = Sampler::new(output.as_deref());
         let options = run.options;
         let facts = Facts {
@@ -90,7 +90,7 @@ impl<'a> Watch<'a> {
             sampler,
             seen: Vec::new(),
             evidence: Evidence { facts, ..Evidence::default() },
-            tuner: tuned.then(|| Tuner::new(run.pool.wanted_bulk(), MAX_LANES)),
+            tuner: tuned.then(|| Tuner::new(run.pool.wanted_bulk(), most)),
             received: 0,
             recent: Vec::new(),
             limit: None,
@@ -365,16 +365,18 @@ impl<'a> Watch<'a> {
 
     pub(super) fn finish(mut self) -> RunReport {
         let interrupted = self.run.is_stopped();
+        let refusal = self.run.pool.refusal();
+        let unfinished = || unfinished(interrupted, refusal.as_deref());
         // Whoever was at work when the run was stopped keeps what it has.
         for transfer in self.run.pool.active() {
             if transfer.download().on_stop() {
                 let _ = transfer.journal_at_end();
-                let outcome = transfer.give_up(unfinished(interrupted));
+                let outcome = transfer.give_up(unfinished());
                 self.run.report(transfer.job, transfer.report(outcome, &[]));
             }
         }
         for (number, job) in self.run.pool.unended() {
-            self.run.report(number, never_opened(self.run, &job, unfinished(interrupted)));
+            self.run.report(number, never_opened(self.run, &job, unfinished()));
         }
         self.learn_jobs();
         let (given, count) = self.run.pool.given();
@@ -405,10 +407,11 @@ fn has_queue(interval: &Interval) -> bool {
 }
 
 /// Why a job has no report of its own.
-fn unfinished(interrupted: bool) -> GetError {
-    match interrupted {
-        true => GetError::Interrupted,
-        false => GetError::Refused("not finished, because the run ended early".to_owned()),
+fn unfinished(interrupted: bool, refusal: Option<&str>) -> GetError {
+    match refusal {
+        _ if interrupted => GetError::Interrupted,
+        Some(why) => GetError::Refused(why.to_owned()),
+        None => GetError::Refused("not finished, because the run ended early".to_owned()),
     }
 }
 

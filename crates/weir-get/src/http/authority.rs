@@ -57,7 +57,8 @@ pub trait Authorizer: Send + Sync {
     }
 
     /// The fields that a request of `method` for `url` gets in addition, names in lower case; `given` are
-    /// those that it has already, without `Host`, `Range` and what else a lane adds.
+    /// those that it has already, without `Host`, `Range` and what else a lane adds. Where these name who
+    /// asks ([`is_authorized`]), none of the added ones does.
     fn fields(
         &self,
         method: &str,
@@ -103,6 +104,11 @@ pub enum Mend {
     Again,
     /// The request at another place.
     At(Box<Url>),
+}
+
+/// The user has said in these fields who asks, and nobody else does.
+pub fn is_authorized(fields: &[(String, String)]) -> bool {
+    fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
 /// How often a refusal is mended for one request: a region that is named, credentials that are renewed, and

@@ -547,6 +547,14 @@ impl Connection {
         if self.session.is_none() && self.outer.is_none() && self.buffer.starts_with(&[21, 3]) {
             detail = "it speaks TLS on this port; say https://".to_owned();
         }
+        // A SETTINGS frame (RFC 9113 section 3.4), of a server that speaks HTTP/2 without being asked.
+        if self.fresh && matches!(self.buffer[..], [0, 0, _, 4, 0, 0, 0, 0, 0, ..]) {
+            let way = match self.session {
+                None => "say --http2 to speak it",
+                Some(_) => "its TLS has to agree on that (ALPN), and did not",
+            };
+            detail = format!("it speaks HTTP/2 alone; {way}");
+        }
         GetError::Malformed { host: self.host.clone(), detail }
     }
 

@@ -60,6 +60,12 @@ impl Credentials {
     pub fn of(&self, url: &Url, home: Option<&Url>) -> Option<Login> {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let at_home = home.is_some();
+        // What a redirect to the same origin names is somebody else's word on it.
+        let (here, at_first) = (from_url(url), home.and_then(from_url));
+        let is_led = here.is_some() && here != at_first;
+        if let Some(user) = self.user.as_ref().filter(|_| at_home && !is_led) {
+            return Some(user.clone());
+        }
         let named = Some(url).into_iter().chain(home).find(|url| from_url(url).is_some());
         let mut own = named.and_then(from_url);
         if let Some(login) = &mut own
@@ -69,7 +75,7 @@ impl Credentials {
             // As curl has it: a name in the URL, its password in the netrc file.
             login.password.clone_from(&known.password);
         }
-        own.or_else(|| self.user.clone().filter(|_| at_home)).or_else(|| {
+        own.or_else(|| {
             // `default` is for hosts that the user named: where a redirect leads is somebody else's choice.
             let found = if at_home { self.netrc()?.lookup(host) } else { self.netrc()?.lookup_named(host) };
             found.cloned()
@@ -200,5 +206,10 @@ mod tests {
         // Where a redirect stays at home, the user in the first URL stays too.
         let home = url("http://ann:1@a/");
         assert_eq!(none.of(&url("http://a/x"), Some(&home)), Some(from_pair("ann:1")));
+        // A user that was given beside the URL is meant, but where a redirect names another.
+        let given = user(Some("me:x"));
+        assert_eq!(given.of(&home, Some(&home)), Some(from_pair("me:x")));
+        assert_eq!(given.of(&url("http://a/x"), Some(&home)), Some(from_pair("me:x")));
+        assert_eq!(given.of(&url("http://bob:2@a/x"), Some(&home)), Some(from_pair("bob:2")));
     }
 }

@@ -27,6 +27,8 @@ pub struct Decoded {
     room: Vec<u8>,
     filled: usize,
     got: u64,
+    /// Bytes that have come over the wire since that was asked.
+    fed: u64,
     is_end: bool,
 }
 
@@ -35,7 +37,7 @@ impl Decoded {
     pub fn new(host: &str, coded: Exchange, codings: &[Coding]) -> Decoded {
         let (decoder, room) = (Decoder::new(codings), vec![0; ROOM]);
         let host = host.to_owned();
-        Decoded { host, coding: None, coded, decoder, room, filled: 0, got: 0, is_end: false }
+        Decoded { host, coding: None, coded, decoder, room, filled: 0, got: 0, fed: 0, is_end: false }
     }
 
     /// The same of an object that its server has `coding`, which can be saved as it comes as well.
@@ -86,8 +88,20 @@ impl Decoded {
         &self.coded
     }
 
+    /// Bytes that have come over the wire since the last call.
+    pub(crate) fn take_fed(&mut self) -> u64 {
+        std::mem::take(&mut self.fed)
+    }
+
+    /// More of the coded body: so many bytes.
+    fn more(&mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<u64, GetError> {
+        let got = self.coded.fill(PIECE, clock, dial)? as u64;
+        self.fed += self.coded.on_the_wire(got);
+        Ok(got)
+    }
+
     fn feed(&mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<(), GetError> {
-        if self.coded.is_end() || self.coded.fill(PIECE, clock, dial)? == 0 {
+        if self.coded.is_end() || self.more(clock, dial)? == 0 {
             self.decoder.end();
         } else {
             for piece in self.coded.pieces() {
@@ -101,7 +115,7 @@ impl Decoded {
     fn end(&mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<(), GetError> {
         let mut behind = 0;
         while !self.coded.is_end() {
-            let got = self.coded.fill(PIECE, clock, dial)? as u64;
+            let got = self.more(clock, dial)?;
             behind += got;
             if got == 0 {
                 break;

@@ -23,6 +23,7 @@ use weir_http::digest_field::{self, Linked};
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
+use answer::Answered;
 pub use answer::{Answer, Exchange};
 pub use manner::Manner;
 pub use redirects::Downgrade;
@@ -46,7 +47,7 @@ use crate::http::request::{Ask, Origin, Unless};
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
 use crate::http::window::tail::Tails;
-use crate::object::{self, Part};
+use crate::object;
 use weir_observe::stage_clock::{Stage, StageClock};
 
 /// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them
@@ -99,15 +100,6 @@ pub struct Who {
     pub schemes: Schemes,
     /// What servers remember us by.
     pub jar: Jar,
-}
-
-/// An answer to one request, before it is known whether it leads elsewhere.
-struct Answered {
-    head: ResponseHead,
-    body: Exchange,
-    ranged: bool,
-    /// What the head means to the request, where that was asked on the way.
-    judged: Option<Result<Part, GetError>>,
 }
 
 impl Http {
@@ -288,6 +280,8 @@ pub struct Client<'a> {
     tries_again: bool,
     /// A digest that the user gave proves what comes.
     is_proven: bool,
+    /// Objects may come coded, where the user has that undone.
+    takes_coded: bool,
     /// Calls show the user's login, fields and cookies where nobody else speaks for them.
     pub(super) as_user: bool,
     /// Calls for which nobody speaks follow redirects.
@@ -318,6 +312,7 @@ impl<'a> Client<'a> {
             put_aside,
             tries_again: true,
             is_proven: false,
+            takes_coded: true,
             as_user: false,
             follows: false,
             received: None,

@@ -232,6 +232,7 @@ impl H2Session {
         // The user's own Host is the authority here (RFC 9113 section 8.3.1); two that differ are refused.
         let given = fields.iter().position(|(name, _)| name == "host").map(|at| fields.remove(at).1);
         let authority = given.unwrap_or_else(|| origin.authority());
+        fields.retain(|(name, value)| !is_of_connection(name, value));
         let uri = format!("{scheme}://{authority}{}", &bare[Position::BeforePath..Position::AfterQuery]);
         let mut request = http::Request::builder().method("GET").uri(uri).version(http::Version::HTTP_2);
         for (name, value) in fields {
@@ -266,6 +267,15 @@ impl H2Session {
             speed: self.speed,
             watch: SpeedWatch::new(self.speed),
         })
+    }
+}
+
+/// A field about an HTTP/1.1 connection, with which a request is malformed here (RFC 9113 section 8.2.2).
+fn is_of_connection(name: &str, value: &str) -> bool {
+    match name {
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => true,
+        "te" => !value.trim().eq_ignore_ascii_case("trailers"),
+        _ => false,
     }
 }
 

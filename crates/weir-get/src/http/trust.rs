@@ -23,6 +23,8 @@ use crate::http::offer::Offer;
 pub struct Trust {
     /// `--cacert`, or `SSL_CERT_FILE`: only these authorities.
     pub authorities: Option<std::path::PathBuf>,
+    /// The variable that names them, where one does.
+    pub named_by: Option<&'static str>,
     /// `AWS_CA_BUNDLE`: where nothing else is said, only these, for the stores that they are meant for
     /// ([`crate::http::authority::Authorizer::is_at`]).
     pub of_stores: Option<std::path::PathBuf>,
@@ -37,8 +39,13 @@ pub struct Trust {
 impl Trust {
     /// The same where a store is asked.
     pub fn for_stores(&self) -> Trust {
-        let authorities = self.authorities.clone().or_else(|| self.of_stores.clone());
-        Trust { authorities, ..self.clone() }
+        match (&self.authorities, &self.of_stores) {
+            (None, Some(bundle)) => {
+                let named_by = Some("AWS_CA_BUNDLE");
+                Trust { authorities: Some(bundle.clone()), named_by, ..self.clone() }
+            }
+            _ => self.clone(),
+        }
     }
 }
 
@@ -83,7 +90,10 @@ fn config(trust: &Trust) -> Result<ClientConfig, GetError> {
         .map_err(refused)?;
     let belief = match &trust.authorities {
         _ if trust.insecure => Some(Belief::Anybody),
-        Some(path) => Some(Belief::given(path, provider.clone())?),
+        Some(path) => {
+            let given = Belief::given(path, provider.clone());
+            Some(given.map_err(|cause| cannot_read(path, trust.named_by, &cause))?)
+        }
         None => None,
     };
     let mut config = match belief {
@@ -100,17 +110,16 @@ fn config(trust: &Trust) -> Result<ClientConfig, GetError> {
 /// A list of all authorities that systems trust is a quarter of a megabyte.
 const MAX_PEM: weir_units::Bytes = weir_units::Bytes(16 << 20);
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, GetError> {
-    let refused = |cause: String| cannot_read(path, &cause);
-    let text = weir_units::read_file(path, MAX_PEM).map_err(|error| refused(weir_units::plain(&error)))?;
-    let read: Vec<_> = CertificateDer::pem_slice_iter(&text)
-        .collect::<Result<_, _>>()
-        .map_err(|error| refused(error.to_string()))?;
-    if read.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(read) }
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = weir_units::read_file(path, MAX_PEM).map_err(|error| weir_units::plain(&error))?;
+    let read: Vec<_> =
+        CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    if read.is_empty() { Err("no certificate in PEM form in it".to_owned()) } else { Ok(read) }
 }
 
-fn cannot_read(path: &Path, cause: &str) -> GetError {
-    GetError::Refused(format!("cannot read certificates from {}: {cause}", path.display()))
+fn cannot_read(path: &Path, named_by: Option<&str>, cause: &str) -> GetError {
+    let by = named_by.map_or_else(String::new, |name| format!(", which {name} names"));
+    GetError::Refused(format!("cannot read certificates from {}{by}: {cause}", path.display()))
 }
 
 /// Whom to believe, where it is not the system's authorities. Either way the peer must show that it holds its
@@ -131,14 +140,14 @@ enum Belief {
 }
 
 impl Belief {
-    fn given(path: &Path, provider: Arc<CryptoProvider>) -> Result<Belief, GetError> {
+    fn given(path: &Path, provider: Arc<CryptoProvider>) -> Result<Belief, String> {
         let certificates = certificates(path)?;
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
-            roots.add(certificate.clone()).map_err(|error| cannot_read(path, &error.to_string()))?;
+            roots.add(certificate.clone()).map_err(|error| error.to_string())?;
         }
         let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let signed = signed.map_err(|error| cannot_read(path, &error.to_string()))?;
+        let signed = signed.map_err(|error| error.to_string())?;
         Ok(Belief::Given { certificates, signed })
     }
 }

@@ -20,7 +20,7 @@ use weir_observe::stage_clock::Stage;
 
 impl Lane<'_> {
     pub(super) fn part(&mut self, transfer: &Arc<Transfer>) {
-        self.client.expects_proven(transfer.task.is_proven());
+        self.expects(&transfer.task, &transfer.file_name());
         let result = self.try_part(transfer);
         self.count();
         self.after_part(transfer, result);
@@ -109,7 +109,7 @@ impl Lane<'_> {
             let taken = taken?;
             brought += taken;
             self.state.written.fetch_add(taken, Relaxed);
-            self.received(taken);
+            self.received(taken, answer.body.on_the_wire(taken));
             if taken < got {
                 // The claim ends here; the rest of the answer belongs to another lane.
                 self.client.close();
@@ -150,11 +150,11 @@ impl Lane<'_> {
         self.run.limiter.as_ref().map_or(BLOCK, |limiter| limiter.piece(BLOCK))
     }
 
-    /// Counts bytes and keeps to `--limit-rate`.
-    pub(super) fn received(&mut self, bytes: u64) {
+    /// Counts bytes, for which so many came over the `wire`: these keep to `--limit-rate`.
+    pub(super) fn received(&mut self, bytes: u64, wire: u64) {
         self.state.received.fetch_add(bytes, Relaxed);
         if let Some(limiter) = &self.run.limiter {
-            limiter.hold(bytes, |span| self.sleep(span, Stage::Limited));
+            limiter.hold(wire, |span| self.sleep(span, Stage::Limited));
         }
     }
 }

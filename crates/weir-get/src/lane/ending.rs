@@ -10,6 +10,7 @@ use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
 use crate::error::GetError;
 use crate::http::exchange::Answer;
+use crate::http::waiting::TARGET;
 use crate::job::{FileReport, Job, JobOutcome};
 use crate::object::{self, Part};
 use crate::pool::Waiting;
@@ -22,11 +23,21 @@ impl Lane<'_> {
     /// Opening a job failed.
     pub(super) fn open_failed(&mut self, mut waiting: Waiting, job: &Job, error: GetError) {
         let standing = Standing { began: self.began, done: 0, others: 0, bringing: 0, is_resumable: false };
+        let was_lent = waiting.download.was_lent();
         match waiting.download.on_error(error, &standing, &self.run.moment()) {
             Action::AskAgain => self.run.pool.requeue(waiting, Duration::ZERO),
             Action::AwaitName(name) => {
                 self.rest = Some(Rest::Name(name.clone()));
                 self.run.pool.put_aside(waiting, name);
+            }
+            Action::AskLater { error: error @ GetError::Locked { .. }, pause } => {
+                if !was_lent {
+                    let path = job.target().unwrap_or_default();
+                    let path = path.display();
+                    tracing::warn!(target: TARGET, "{path}: another weir is writing it; waiting for its end");
+                }
+                self.put_off(job, &error, pause);
+                self.run.pool.requeue(waiting, pause);
             }
             Action::AskLater { error, pause } => {
                 self.say_pause(&job.url, &error, pause);

@@ -35,6 +35,7 @@ use crate::sink::part_file::journal_of;
 use crate::sink::stamp::{Stamp, Standing};
 use crate::sink::{self, Existing, PartFile, in_place};
 use crate::verify::{self, Found};
+use crate::version::Version;
 use weir_observe::stage_clock::Stage;
 
 /// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and
@@ -74,6 +75,11 @@ impl Lane<'_> {
         stamp.filter(|stamp| self.run.options.existing != Existing::Kept || stamp.is_whole())
     }
 
+    /// The same, where the object could be left alone for it: coded bytes are not what `--compressed` brings.
+    pub(super) fn comparable(&self, target: &Path) -> Option<Stamp> {
+        self.stamp(target).filter(|here| !here.is_coded() || !self.run.http.is_compressed())
+    }
+
     /// A file that stays as it is has what the user expects of it, or it is said.
     pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Found>, GetError> {
         let methods = verify::methods(&job.expectations);
@@ -89,6 +95,33 @@ impl Lane<'_> {
         let ignored = verify::check(&name, &job.expectations, &found, Fate::LeftAlone)?;
         // What does not match, and is not minded, proves nothing.
         Ok(if ignored.is_empty() { found } else { Vec::new() })
+    }
+
+    /// The report of a file that is called by its digest, where another weir has brought it meanwhile. While
+    /// that still writes it, it is [`GetError::Locked`], and nothing is asked.
+    pub(super) fn brought_by_another(
+        &self,
+        job: &Job,
+        target: &Path,
+    ) -> Result<Option<FileReport>, GetError> {
+        let place = self.run.target(target)?;
+        let home = self.run.home_of(&place)?;
+        let part = home.has_part().then(|| PartFile::open(&place, home)).transpose()?;
+        let found = self.check_here(job, target).unwrap_or_default();
+        if let Some(part) = part
+            && (!found.is_empty() || !part.keeps_journal() || !self.has_journal(target))
+        {
+            // It was made here, or nothing goes on with it, whatever journal lies there.
+            part.discard();
+        }
+        Ok((!found.is_empty()).then(|| FileReport {
+            path: Some(target.to_owned()),
+            bytes: std::fs::metadata(target).map_or(0, |there| there.len()),
+            digest: verify::whole(&found),
+            verified: true,
+            outcome: JobOutcome::Unchanged,
+            ..job.blank_report()
+        }))
     }
 
     /// A server says that the object has not changed. The report of the file that stays; `None` where it
@@ -112,6 +145,10 @@ impl Lane<'_> {
         if here.is_whole() {
             return self.stays(job, target, here);
         }
+        if self.run.http.is_compressed() {
+            // It may hold the coded bytes, whose size would be the same.
+            return Ok(None);
+        }
         // Of a file that was not finished the same would be said: only its size tells.
         let last = here.size().checked_sub(1);
         let mut answer =
@@ -119,7 +156,9 @@ impl Lane<'_> {
         let judged = answer.judge(last);
         self.client.close();
         match judged {
-            Ok(Part::Asked(object) | Part::Whole(object)) => self.unchanged(job, Some(target), &object),
+            Ok(Part::Asked(object) | Part::Whole(object)) => {
+                self.unchanged(job, Some(target), object.size, &object.version)
+            }
             Ok(Part::Empty) if last.is_none() => self.stays(job, target, here),
             _ => {
                 tracing::warn!(
@@ -131,18 +170,19 @@ impl Lane<'_> {
         }
     }
 
-    /// The report of a file that is here and is the object that the server has; `None` where that is not
-    /// proven.
+    /// The report of a file that is here and is the object that the server has, of this `size`, where that is
+    /// known, and `version`; `None` where that is not proven.
     pub(super) fn unchanged(
         &mut self,
         job: &Job,
         target: Option<&Path>,
-        object: &Object,
+        size: Option<u64>,
+        version: &Version,
     ) -> Result<Option<Box<FileReport>>, GetError> {
-        let Some((target, here)) = target.and_then(|target| Some((target, self.stamp(target)?))) else {
+        let Some((target, here)) = target.and_then(|target| Some((target, self.comparable(target)?))) else {
             return Ok(None);
         };
-        match here.compare(object.size, object.version.validators()) {
+        match here.compare(size, version.validators()) {
             Standing::Same => self.stays(job, target, &here),
             Standing::Changed(why) => {
                 tracing::info!("{}: {why} on the server; fetching it", target.display());
@@ -364,7 +404,7 @@ impl Lane<'_> {
             let wanted = self.piece().min(length - first.len());
             let got = answer.body.fill(wanted, &self.state.clock, self.client.dial())?;
             answer.body.pieces().for_each(|piece| first.extend_from_slice(piece));
-            self.received(got as u64);
+            self.received(got as u64, answer.body.on_the_wire(got as u64));
         }
         first.truncate(length);
         self.client.keep(&answer.url, answer.body);

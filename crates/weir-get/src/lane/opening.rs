@@ -61,8 +61,11 @@ impl Lane<'_> {
     pub(super) fn open(&mut self, mut waiting: Waiting) {
         let task = Arc::clone(&waiting.task);
         let job = &*task;
+        if waiting.download.wants_new_connection() {
+            self.client.close();
+        }
         self.client.may_put_aside(Some(waiting.aside()));
-        self.client.expects_proven(job.is_proven());
+        self.expects(job, &name_of(job.target().as_deref(), job));
         waiting.download.on_begin(self.wishes(job));
         let opened = self.try_open(&mut waiting, job).or_else(|error| {
             let report = self.stays_after_all(job, error);
@@ -93,6 +96,7 @@ impl Lane<'_> {
             in_parts: self.run.http.asks_for_parts(),
             decodes: self.run.http.is_compressed(),
             to_memory: matches!(job.output, Output::Memory(_)),
+            shares: job.is_named_by_its_digest(),
         }
     }
 
@@ -106,7 +110,15 @@ impl Lane<'_> {
             let step = waiting.download.step(target.is_some());
             let opened = match (step, &target) {
                 (Step::Check, Some(here)) => {
-                    self.check_target(job, here)?.map(|report| Opened::kept(&mut waiting.download, report))
+                    let brought = match waiting.download.was_lent() {
+                        true => self.brought_by_another(job, here)?,
+                        false => None,
+                    };
+                    let report = match brought {
+                        None => self.check_target(job, here)?,
+                        whole => whole,
+                    };
+                    report.map(|report| Opened::kept(&mut waiting.download, report))
                 }
                 (Step::Resume, Some(here)) => match self.saved(waiting.job, job, here)? {
                     Some((part, journal)) => self.resume(waiting, job, part, &journal)?,
@@ -194,7 +206,7 @@ impl Lane<'_> {
         ranged: bool,
         only_if_changed: bool,
     ) -> Result<Option<Opened>, GetError> {
-        let here = target.as_deref().filter(|_| only_if_changed).and_then(|target| self.stamp(target));
+        let here = target.as_deref().filter(|_| only_if_changed).and_then(|target| self.comparable(target));
         let range = ranged.then_some((0, None));
         let mut answer = self.ask_unless(job, range, here.as_ref())?;
         if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
@@ -216,8 +228,12 @@ impl Lane<'_> {
             (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job, job)),
             (named, _) => named,
         };
+        // The file has the size that a coded body unpacks to.
+        let is_decoded = self.run.http.is_compressed()
+            && object::foreign_coding(&answer.head.fields, &name_of(named.as_deref(), job)).is_some();
+        let size = object.size.filter(|_| !is_decoded);
         if waiting.download.compares()
-            && let Some(report) = self.unchanged(job, named.as_deref(), &object)?
+            && let Some(report) = self.unchanged(job, named.as_deref(), size, &object.version)?
         {
             self.client.close();
             return Ok(Some(Opened::kept(&mut waiting.download, *report)));
@@ -237,6 +253,13 @@ impl Lane<'_> {
             }
         } else if let Some(target) = target.as_deref() {
             self.refuse_a_default_name(job, target)?;
+        }
+        let name = name_of(target.as_deref(), job);
+        if self.client.asks_for_codings() && object::is_coded_as_named(&answer.head.fields, &name) {
+            // Only without the question it shows who has packed it.
+            self.client.takes_coded(false);
+            self.client.close();
+            return Ok(None);
         }
         self.take_in(waiting, job, target.as_deref(), answer, object).map(Some)
     }
@@ -297,8 +320,7 @@ impl Lane<'_> {
         mut answer: Answer,
         mut object: Object,
     ) -> Result<Opened, GetError> {
-        let name = target.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_else(|| job.file_name());
+        let name = name_of(target, job);
         let to = match (&job.output, target) {
             (Output::Memory(_), _) => Destination::Memory,
             (_, Some(_)) => Destination::File,
@@ -306,6 +328,7 @@ impl Lane<'_> {
         };
         let is_shared = matches!(answer.body, Exchange::Http2(_)) && self.run.many;
         if is_shared && waiting.download.wants_own_connection(&object, to) {
+            waiting.download.on_seen(&object, &object::host_of(&answer.url))?;
             (answer, object) = self.over_http1(waiting, job.home(), answer)?;
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
@@ -315,6 +338,7 @@ impl Lane<'_> {
         if let Some(target) = target {
             self.refuse_silence(job, target, &answer, &object)?;
         }
+        waiting.download.on_seen(&object, &object::host_of(&answer.url))?;
         let mut notes = std::mem::take(&mut answer.notes);
         let (answer, object, of_coding) = decode(self.run.http, job, &name, answer, object);
         notes.extend(of_coding);
@@ -342,6 +366,8 @@ impl Lane<'_> {
         accepted: Accepted,
     ) -> Result<Opened, GetError> {
         let Accepted { answer, object, expectations, notes } = accepted;
+        let is_part = answer.head.status == 206;
+        let trusts = is_part && waiting.download.may_trust_parts(&object, job.is_proven());
         let sink = match target {
             Some(target) => {
                 let part = self.fresh_part(job, target)?;
@@ -359,7 +385,7 @@ impl Lane<'_> {
             location: answer.url.clone(),
             size: object.size,
             version: object.version,
-            ranged: object.ranged && object.size.is_some(),
+            ranged: (object.ranged || trusts) && object.size.is_some(),
             done: RangeSet::default(),
             durable: RangeSet::default(),
             sink,
@@ -500,7 +526,14 @@ pub(super) fn is_another(job: &Job, journal: &Journal) -> bool {
     job.pinned.as_ref().and_then(differs).is_some()
 }
 
-fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
+/// What the file of `job` is called, as far as is known.
+fn name_of(target: Option<&Path>, job: &Job) -> String {
+    let name = target.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| job.file_name())
+}
+
+/// Where the file goes by its list, its URL or the server, whoever else has that name.
+pub(super) fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
     match &job.output {
         Output::Folder(folder) => {
             let named = weir_http::filename::from_header(&answer.head.fields);

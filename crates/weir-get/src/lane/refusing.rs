@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Lane;
-use super::opening::is_another;
+use super::opening::{is_another, target_after};
 use crate::error::GetError;
 use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, JobOutcome};
@@ -67,12 +67,18 @@ impl Lane<'_> {
         if self.run.options.newer && self.stamp(target).is_some_and(|here| here.is_from(&job.url)) {
             return Ok(());
         }
-        let here = target.strip_prefix(".").unwrap_or(target).display();
-        Err(GetError::Refused(format!(
-            "{} names {} '{here}', which already exists; pass -o '{here}' or --force to overwrite it",
-            object::host_of(&answer.url),
-            job.file_name(),
-        )))
+        let shown = |path: &Path| path.strip_prefix(".").unwrap_or(path).display().to_string();
+        let here = shown(target);
+        let who = match target_after(job, answer) {
+            // A number made it another.
+            Some(wanted) if wanted != target => {
+                format!("'{}' is another file's of this run, and '{here}'", shown(&wanted))
+            }
+            _ => {
+                format!("{} names {} '{here}', which", object::host_of(&answer.url), job.file_name())
+            }
+        };
+        Err(GetError::Refused(format!("{who} already exists; pass -o '{here}' or --force to overwrite it")))
     }
 
     /// Nobody wrote the name that a URL without one gets (`index.html`): a file that is here gives way to it
@@ -106,7 +112,7 @@ impl Lane<'_> {
             return Ok(());
         }
         self.resumable(job, target).map_or(Ok(()), |left| {
-            object.refuse_silence(&left.version(), left.size, &object::host_of(&answer.url))
+            object.refuse_silence(&left.version(), Some(left.size), &object::host_of(&answer.url))
         })
     }
 

@@ -106,7 +106,7 @@ impl Lane<'_> {
                 return Err(GetError::Refused(format!("{host} sent more than {limit} bytes")));
             }
             answer.body.pieces().for_each(|piece| body.extend_from_slice(piece));
-            self.received(got as u64);
+            self.received(got as u64, answer.body.on_the_wire(got as u64));
         }
         Ok(())
     }

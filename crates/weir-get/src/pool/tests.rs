@@ -53,6 +53,18 @@ fn a_job_that_waits_for_its_name_holds_up_no_other() {
 }
 
 #[test]
+fn only_the_last_lane_ends_a_run_that_cannot_start_it() {
+    let pool = pool_of(&["seven", "eight"]);
+    let why = io::Error::from(io::ErrorKind::WouldBlock);
+    assert!(pool.admit() && pool.admit());
+    pool.dismissed(&why);
+    assert_eq!(pool.refusal(), None, "the other one does the work");
+    pool.dismissed(&why);
+    assert!(pool.refusal().is_some());
+    assert!(matches!(pool.begin_bulk(0, 7, None), BulkPlace::Stopped));
+}
+
+#[test]
 fn a_place_is_waited_for_no_longer_than_asked() {
     let pool = pool_of(&["h", "h"]);
     let timeout = Some(Duration::from_millis(1));

@@ -27,6 +27,7 @@ use rustix::process::geteuid;
 use weir_units::atomic_file;
 
 use super::folder::{Folder, is_same, kind};
+use super::home;
 
 /// Nobody but its owner reads a file before it is complete.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
@@ -146,10 +147,12 @@ pub fn is_leftover(folder: &Folder, file: &File) -> bool {
     is_empty && folder.has_private_mode(&stat)
 }
 
-/// A name that nobody can foresee. As long as what names leave room for (`filename::PART_SUFFIX`).
+/// A name that nobody can foresee. Its ending is as long as what names leave room for
+/// (`filename::PART_SUFFIX`).
 pub fn passing_name(target: &OsStr) -> OsString {
-    let mut name = target.to_owned();
-    name.push(format!(".{:04x}.part", fastrand::u16(..)));
+    let ending = format!(".{:04x}.part", fastrand::u16(..));
+    let mut name = home::stem(target, &ending).into_owned();
+    name.push(ending);
     name
 }
 

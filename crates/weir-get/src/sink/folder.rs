@@ -18,11 +18,15 @@ use rustix::process::{getegid, geteuid};
 use weir_codec::digest::Algorithm;
 use weir_tree::destination::{found_to_fold, has_casefold_flag};
 use weir_tree::xattr::At;
+use weir_units::nofile;
 
 use super::links;
 
-/// Folders that a run keeps open: a list may name thousands, and a process has 1024 descriptors by default.
-const OPEN: usize = 64;
+/// Folders that a run keeps open: a list may name thousands, and a process has 1024 descriptors by default,
+/// or fewer.
+fn most_open() -> usize {
+    nofile::share(8, 64)
+}
 
 /// A folder that is held open.
 #[derive(Debug)]
@@ -244,7 +248,7 @@ impl Folders {
             return Ok(Arc::clone(folder));
         }
         let folder = Arc::new(Folder::open(path)?);
-        if open.len() >= OPEN {
+        if open.len() >= most_open() {
             open.clear();
         }
         open.insert(path.to_owned(), Arc::clone(&folder));

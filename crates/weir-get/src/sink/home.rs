@@ -1,15 +1,17 @@
 //! Where a file grows until it is whole: in which folder, and what it and its journal are called there.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::FileType;
 use weir_codec::digest::Algorithm;
 use weir_http::filename::KEPT;
+use weir_tree::entry::{MAX_COMPONENT, stand_in};
 
 use super::Existing;
 use super::beside::{self, For};
@@ -45,12 +47,12 @@ impl Home {
             return Ok(Home::elsewhere(target, &Arc::new(temporary_folder()?)));
         }
         let folder = Arc::clone(target.folder());
-        let [part, journal, _] = KEPT.map(|ending| with_ending(target.name(), ending));
+        let [part, journal, _] = kept_names(target.name());
         Ok(Home { folder, part, journal, existing: Existing::Replaced })
     }
 
     fn elsewhere(target: &Target, folder: &Arc<Folder>) -> Home {
-        let [part, journal, _] = KEPT.map(|ending| with_ending(&target.name_elsewhere(), ending));
+        let [part, journal, _] = kept_names(&target.name_elsewhere());
         Home { folder: Arc::clone(folder), part, journal, existing: Existing::Replaced }
     }
 
@@ -119,7 +121,22 @@ fn temporary_folder() -> io::Result<Folder> {
     Folder::open(&std::env::temp_dir()).or_else(|_| Folder::open(Path::new("/tmp")))
 }
 
-pub(crate) fn with_ending(name: &OsStr, ending: &str) -> OsString {
+/// What lies beside a file called `name` while it grows, in the order of [`KEPT`].
+pub(crate) fn kept_names(name: &OsStr) -> [OsString; 3] {
+    let [.., longest] = KEPT;
+    let stem = stem(name, longest);
+    KEPT.map(|ending| with_ending(&stem, ending))
+}
+
+/// `name`, or what stands for it where it leaves no room for `ending`.
+pub(super) fn stem<'a>(name: &'a OsStr, ending: &str) -> Cow<'a, OsStr> {
+    match name.len() + ending.len() <= MAX_COMPONENT {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(OsString::from_vec(stand_in(name.as_bytes()))),
+    }
+}
+
+fn with_ending(name: &OsStr, ending: &str) -> OsString {
     let mut name = name.to_owned();
     name.push(ending);
     name
@@ -133,7 +150,7 @@ pub fn names(target: &Path) -> (PathBuf, PathBuf) {
 
 /// All that there may be beside `target` while it grows.
 pub(crate) fn all_names(target: &Path) -> [PathBuf; 3] {
-    KEPT.map(|suffix| PathBuf::from(with_ending(target.as_os_str(), suffix)))
+    kept_names(target.file_name().unwrap_or_default()).map(|name| target.with_file_name(name))
 }
 
 /// A part or a journal of a shared tree may be called so: no file of it may.
@@ -146,4 +163,19 @@ pub fn is_shared_name(name: &OsStr) -> bool {
 pub(crate) fn whole_of(name: &Path) -> Option<&Path> {
     let bytes = name.as_os_str().as_bytes();
     KEPT.iter().find_map(|suffix| Some(Path::new(OsStr::from_bytes(bytes.strip_suffix(suffix.as_bytes())?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_name_that_leaves_no_room_has_a_stand_in() {
+        for (length, has_room) in [(246, true), (249, true), (250, false), (255, false)] {
+            let name = OsString::from("n".repeat(length));
+            let kept = kept_names(&name);
+            assert!(kept.iter().all(|kept| kept.len() <= MAX_COMPONENT), "{length}");
+            assert_eq!(kept == KEPT.map(|ending| with_ending(&name, ending)), has_room, "{length}");
+        }
+    }
 }

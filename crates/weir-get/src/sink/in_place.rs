@@ -7,12 +7,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{
     FallocateFlags, FileType, Mode, OFlags, Stat, copy_file_range, fallocate, fchmod, fcntl_setfl, fstat,
-    openat,
+    fstatfs, openat,
 };
 use rustix::io::Errno;
 use weir_units::{Bytes, atomic_file};
@@ -21,6 +22,9 @@ use super::folder::{Folder, Target, is_same, kind};
 
 /// Bytes copied at a time: large enough that the calls cost nothing beside the bytes.
 const COPIED: usize = 1 << 20;
+
+/// `OVERLAYFS_SUPER_MAGIC` (statfs.2).
+const OVERLAYFS: u64 = 0x794c_7630;
 
 /// Whether the file may be written through its name in `folder`. Where others may put names, a hard link may
 /// be bait and another user's file is theirs.
@@ -33,11 +37,21 @@ pub fn open(target: &Target, old: &Stat) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let to = openat(target.folder(), target.name(), flags, Mode::empty())?;
     let there = fstat(&to)?;
-    if !is_same(&there, old) || kind(&there) != FileType::RegularFile || !is_safe(&there, target.folder()) {
+    let is_it = is_same(&there, old) || is_copied_up(&to, &there, target, old)?;
+    if !is_it || kind(&there) != FileType::RegularFile || !is_safe(&there, target.folder()) {
         return Err(io::Error::other("another file was put in its place"));
     }
     fcntl_setfl(&to, OFlags::WRONLY)?;
     Ok(to.into())
+}
+
+/// Whether it is `old` all the same, as an overlay has it: to open a file of a lower layer for writing makes
+/// a copy of it, another file where that one has several names.
+fn is_copied_up(to: &OwnedFd, there: &Stat, target: &Target, old: &Stat) -> io::Result<bool> {
+    let is_overlay = fstatfs(to).is_ok_and(|system| system.f_type as u64 == OVERLAYFS);
+    let facts = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    let has_its_facts = is_overlay && facts(there) == facts(old);
+    Ok(has_its_facts && target.look()?.is_some_and(|named| is_same(&named, there)))
 }
 
 /// Says of an error that the target was not touched.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, openat, renameat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, renameat};
 use rustix::io::Errno;
 use weir_units::atomic_file;
 
@@ -89,7 +89,10 @@ pub(crate) fn give_name(
             {
                 weir_units::plain(&error)
             }
-            Some(to) => return write_in_place(to, "it has other names too (hard links)"),
+            Some(to) => {
+                let why = of_other_names(&to);
+                return write_in_place(to, why);
+            }
         };
         let shown = target.path().display();
         tracing::warn!("{shown}: its other names (hard links) keep the old content: {why}");
@@ -116,6 +119,14 @@ pub(crate) fn give_name(
             write_in_place(in_place::open(target, old), "its folder cannot be written")
         }
         _ => Err(failure(of_a_stranger(error, regular, target.folder()))),
+    }
+}
+
+/// What is said of the other names that `to` had.
+fn of_other_names(to: &io::Result<File>) -> &'static str {
+    match to.as_ref().is_ok_and(|to| fstat(to).is_ok_and(|there| there.st_nlink == 1)) {
+        true => "its other names (hard links) keep the old content, since it is of an overlay",
+        false => "it has other names too (hard links)",
     }
 }
 

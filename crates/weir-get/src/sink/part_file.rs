@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, fallocate, fchmod, flock, renameat};
 use rustix::io::{pwrite, pwritev};
-use weir_http::filename::KEPT;
 use weir_tree::pages::{self, Pages};
 use weir_tree::room::with_room;
 use weir_units::{Bytes, atomic_file};
@@ -19,7 +18,7 @@ use super::Existing;
 use super::attributes::NewFile;
 use super::beside::{self, For, Found};
 use super::folder::{Folder, Target};
-use super::home::{Home, with_ending};
+use super::home::{Home, kept_names};
 use super::in_place;
 use super::naming::{self, CopyRules, Failure};
 use crate::error::GetError;
@@ -499,7 +498,7 @@ impl PartFile {
 
     /// Where it will be, if another process finds it beside that, with its journal.
     pub(crate) fn grows_at(&self) -> Option<&Path> {
-        let [part, ..] = KEPT.map(|ending| with_ending(self.target.name(), ending));
+        let [part, ..] = kept_names(self.target.name());
         let is_beside = Arc::ptr_eq(&self.home.folder, self.target.folder()) && self.home.part == part;
         (self.keeps_journal() && is_beside).then(|| self.target.path())
     }

@@ -10,7 +10,6 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, linkat, openat};
 use rustix::io::Errno;
-use weir_http::filename::KEPT;
 
 use super::attributes::NewFile;
 use super::beside::For;
@@ -138,7 +137,7 @@ fn give_passing_name(file: &File, target: &Target) -> io::Result<OsString> {
 /// The name of the part of `target`, if nothing has it, or only what a kill has left there; `None`: it may be
 /// in use.
 fn free_part(target: &Target) -> Option<OsString> {
-    let [part, journal, _] = KEPT.map(|ending| home::with_ending(target.name(), ending));
+    let [part, journal, _] = home::kept_names(target.name());
     let folder = target.folder();
     if folder.is_shared() || folder.look(&journal).ok()?.is_some() {
         return None;

@@ -23,7 +23,8 @@ use crate::object;
 use crate::version::Version;
 
 /// The attribute's name. Its value: `2 SIZE SECONDS NANOSECONDS URL ETAG`, the last empty where there was
-/// none, the URL by its digest; `1 SIZE SECONDS NANOSECONDS ETAG` without a URL.
+/// none, the URL by its digest; `1 SIZE SECONDS NANOSECONDS ETAG` without a URL; 3 for 2 where the bytes are
+/// coded.
 const WORD: &[u8] = b"user.weir.version";
 
 /// What a complete file is told of its object.
@@ -50,6 +51,8 @@ pub struct Stamp {
     tag: Option<String>,
     /// The digest of the URL that it came from.
     url: Option<String>,
+    /// It was saved as it came, coded.
+    is_coded: bool,
 }
 
 /// How a file that is here stands to the object on the server.
@@ -88,9 +91,11 @@ impl Stamping {
         let Some(stat) = target.look().ok().flatten().filter(|stat| of(stat) == size) else { return };
         let tag = validators.etag().unwrap_or_default();
         let now = format!("{size} {} {}", stat.st_mtime, stat.st_mtime_nsec);
-        let word = match url {
-            Some(url) => format!("2 {now} {} {tag}", digest_of(url)),
-            None => format!("1 {now} {tag}"),
+        let word = match (url, version.coding()) {
+            (Some(url), None) => format!("2 {now} {} {tag}", digest_of(url)),
+            (Some(url), Some(_)) => format!("3 {now} {} {tag}", digest_of(url)),
+            (None, None) => format!("1 {now} {tag}"),
+            (None, Some(_)) => return,
         };
         let set = Xattr::new(WORD, word.into_bytes()).map(|word| attributes_of(target).set(&word));
         if !matches!(set, Some(Ok(()))) {
@@ -107,7 +112,7 @@ impl Stamp {
         let word = attributes_of(target).value(WORD).ok().flatten();
         let word = word.and_then(|word| String::from_utf8(word.value().to_vec()).ok());
         let held = word.as_deref().and_then(|word| held(word, &stat));
-        let (url, tag) = held.unwrap_or_default();
+        let Word { url, tag, is_coded } = held.unwrap_or_default();
         Some(Stamp {
             size: of(&stat),
             modified,
@@ -115,6 +120,7 @@ impl Stamp {
             is_whole: held.is_some(),
             tag: Some(tag).filter(|tag| !tag.is_empty()).map(str::to_owned),
             url: url.map(str::to_owned),
+            is_coded,
         })
     }
 
@@ -126,6 +132,11 @@ impl Stamp {
     /// An earlier run left word that it is whole, and nobody has changed it since.
     pub fn is_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// An earlier run saved it as it came, coded.
+    pub(crate) fn is_coded(&self) -> bool {
+        self.is_coded
     }
 
     /// Its size in bytes.
@@ -180,14 +191,25 @@ fn attributes_of(target: &Target) -> At<'_> {
     At::name(target.folder().as_fd(), target.name().as_bytes())
 }
 
-/// The URL, if it has one, and the tag in an earlier run's word, if that is of the file as it is now.
-fn held<'a>(word: &'a str, stat: &Stat) -> Option<(Option<&'a str>, &'a str)> {
+/// What an earlier run's word says.
+#[derive(Clone, Copy, Default)]
+struct Word<'a> {
+    url: Option<&'a str>,
+    tag: &'a str,
+    is_coded: bool,
+}
+
+/// An earlier run's word, if that is of the file as it is now.
+fn held<'a>(word: &'a str, stat: &Stat) -> Option<Word<'a>> {
     let (form, rest) = word.split_once(' ')?;
     let now = format!("{} {} {} ", stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
     let rest = rest.strip_prefix(&*now)?;
     match form {
-        "1" => Some((None, rest)),
-        "2" => rest.split_once(' ').map(|(url, tag)| (Some(url), tag)),
+        "1" => Some(Word { url: None, tag: rest, is_coded: false }),
+        "2" | "3" => {
+            let (url, tag) = rest.split_once(' ')?;
+            Some(Word { url: Some(url), tag, is_coded: form == "3" })
+        }
         _ => None,
     }
 }
@@ -246,7 +268,11 @@ mod tests {
         assert!(stamp.is_from(&url()) && !stamp.is_from(&Url::parse("http://h/x?id=2").unwrap()));
         Stamping::TimeAndVersion.give(&target, None, &kept, 5);
         let stamp = Stamp::read(&target).unwrap();
-        assert!(stamp.tag() == Some("\"a b\"") && !stamp.is_from(&url()));
+        assert!(stamp.tag() == Some("\"a b\"") && !stamp.is_from(&url()) && !stamp.is_coded());
+        let coded = version(&[("ETag", "\"a b\""), ("Content-Encoding", "gzip")]);
+        Stamping::TimeAndVersion.give(&target, Some(&url()), &coded, 5);
+        let stamp = Stamp::read(&target).unwrap();
+        assert!(stamp.is_coded() && stamp.tag() == Some("\"a b\"") && stamp.is_from(&url()));
         std::fs::write(folder.path().join("x"), b"other").unwrap();
         assert_eq!(Stamp::read(&target).unwrap().tag(), None, "its time is another");
     }
@@ -254,7 +280,8 @@ mod tests {
     #[test]
     fn silence_is_not_the_same() {
         let modified = version(&[("Last-Modified", EARLY)]).validators().modified().unwrap();
-        let bare = Stamp { size: 5, modified, is_exact: true, is_whole: false, tag: None, url: None };
+        let (tag, url) = (None, None);
+        let bare = Stamp { size: 5, modified, is_exact: true, is_whole: false, tag, url, is_coded: false };
         let written = Stamp { is_exact: false, ..bare.clone() };
         let known = Stamp { is_whole: true, tag: Some("\"a\"".to_owned()), ..bare.clone() };
         let same = |stamp: &Stamp, size, fields: &[(&str, &str)]| match stamp

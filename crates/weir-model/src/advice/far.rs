@@ -39,7 +39,7 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
             None,
         )],
         Limit::RateLimit => vec![Advice::new("raise or drop the limit that was set", None)],
-        Limit::SenderOrPath if sender(held).is_some() => vec![Advice::new(
+        Limit::SenderOrPath if is_seen_sending(held) => vec![Advice::new(
             "look from the receiver as well (weir why there): only it sees what lies unread",
             None,
         )],
@@ -103,6 +103,15 @@ fn reorders(held: &Held<'_>) -> bool {
 /// The sender's view of the heaviest connection while the limit held.
 pub(super) fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderInterval> {
     held.together.lanes.iter().filter_map(|lane| lane.sender.value()).max_by_key(|seen| seen.acked)
+}
+
+/// Half of the run's bytes or more went by connections that are seen from their sender; what a receiver's
+/// socket sends are requests.
+fn is_seen_sending(held: &Held<'_>) -> bool {
+    let lanes = || held.evidence.intervals.iter().flat_map(|interval| &interval.lanes);
+    let all = lanes().map(|lane| lane.received).fold(0, u64::saturating_add);
+    let sent = lanes().filter_map(|lane| Some(lane.sender.value()?.acked.min(lane.received)));
+    sender(held).is_some() && sent.fold(0, u64::saturating_add).saturating_mul(2) >= all
 }
 
 /// What the link carries of payload, where its rate is known.
@@ -258,9 +267,15 @@ mod tests {
     use std::time::Duration;
 
     fn actions(limit: Limit, facts: Facts, lane: LaneInterval) -> Vec<String> {
-        let evidence = Evidence { facts: Facts { clocks: Clocks::Sampled, ..facts }, ..Evidence::default() };
+        actions_of(limit, facts, vec![lane])
+    }
+
+    fn actions_of(limit: Limit, facts: Facts, lanes: Vec<LaneInterval>) -> Vec<String> {
         let span = Duration::from_secs(1);
-        let together = Interval { span, received: lane.received, lanes: vec![lane], ..Interval::default() };
+        let received = lanes.iter().map(|lane| lane.received).sum();
+        let together = Interval { span, received, lanes, ..Interval::default() };
+        let facts = Facts { clocks: Clocks::Sampled, ..facts };
+        let evidence = Evidence { facts, intervals: vec![together.clone()], ..Evidence::default() };
         let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
         super::super::advise(limit, &held).into_iter().map(|advice| advice.action).collect()
     }
@@ -289,6 +304,26 @@ mod tests {
         assert!(own[0].contains("tbf on eth0"), "{own:?}");
         let other = actions(Limit::PathBandwidth, shaper(1e7), lane());
         assert!(other[0].contains("the link is full"), "{other:?}");
+    }
+
+    #[test]
+    fn it_is_looked_from_the_end_that_most_bytes_were_not_seen_from() {
+        let came = |received| LaneInterval { received, ..LaneInterval::default() };
+        let seen = |received, acked| {
+            let sender = Reading::Value(SenderInterval { acked, ..SenderInterval::default() });
+            LaneInterval { received, sender, ..LaneInterval::default() }
+        };
+        for (lanes, end) in [
+            (vec![seen(1000, 1000)], "receiver"),
+            (vec![came(1000), seen(2000, 2000)], "receiver"),
+            (vec![came(1_000_000), seen(2000, 2000), seen(1000, 1000)], "sender"),
+            // A receiver's own socket, which sends its requests.
+            (vec![seen(1_000_000, 200)], "sender"),
+            (vec![came(1000)], "sender"),
+        ] {
+            let advised = actions_of(Limit::SenderOrPath, Facts::default(), lanes);
+            assert!(advised[0].starts_with(&format!("look from the {end} ")), "{advised:?}, not the {end}");
+        }
     }
 
     #[test]

@@ -267,6 +267,15 @@ fn silence_abstains() {
     let short = explain(&told(&hosts, f64::INFINITY, 2, 1.0, 0.05));
     assert!(short.limit.is_none() && short.outliers.is_empty(), "{short:?}");
     assert!(short.missing.iter().any(|why| why.contains("too short")), "{:?}", short.missing);
+    // Nor of hosts that wait for nothing but themselves, whose words need no trial.
+    let own = vec![Host::new(20e6).by(Limit::Verify); 4];
+    for (seconds, span) in [(1, 1.0), (2, 1.0), (20, 10.0)] {
+        let short = explain(&told(&own, f64::INFINITY, seconds, span, 0.05));
+        assert_eq!((short.hold, short.hold_confidence), (FleetHold::Unknown, 0.0), "{short:?}");
+        let why = "whether more hosts would bring more: too short to tell";
+        assert!(short.missing.iter().any(|line| line == why), "{:?}", short.missing);
+        assert!(!adds_hosts(&short), "{:?}", short.advice);
+    }
     // One that is there and told nothing.
     let mut evidence = told(&vec![Host::new(20e6); 3], f64::INFINITY, 40, 1.0, 0.05);
     evidence.workers.push(WorkerEvidence { host: "mute".into(), joined: BEGIN, ..WorkerEvidence::default() });

@@ -2,7 +2,7 @@
 
 use weir_units::stats::median;
 
-use super::shares::Held;
+use super::shares::{FEWEST, Held};
 use super::timeline::{HostLine, SILENT, Timeline};
 use super::trial::{self, Stretch};
 use super::words::{evidence_lines, named};
@@ -50,7 +50,7 @@ pub fn explain(evidence: &FleetEvidence) -> FleetVerdict {
     };
     let peers = peers::compare(evidence, timeline);
     let trial = trial::last(timeline, evidence.is_complete);
-    let (hold, hold_confidence) = known.hold(trial.as_ref(), &mut missing);
+    let (hold, hold_confidence) = known.hold(trial.as_ref(), intervals, &mut missing);
     missing.extend(peers.missing);
     missing.extend(silent(&hosts));
     let mut verdict = FleetVerdict {
@@ -122,9 +122,14 @@ impl Known<'_> {
         self.held.shares().get(&super::HeldBy::NoWork).copied().unwrap_or(0.0)
     }
 
-    /// Whether hosts hold themselves, with the share of such words that is right; why that is not known goes
-    /// to `missing`.
-    fn hold(&self, trial: Option<&FleetTrial>, missing: &mut Vec<String>) -> (FleetHold, f64) {
+    /// Whether hosts hold themselves, with the share of such words that is right, by what was told in so many
+    /// intervals; why that is not known goes to `missing`.
+    fn hold(
+        &self,
+        trial: Option<&FleetTrial>,
+        intervals: u32,
+        missing: &mut Vec<String>,
+    ) -> (FleetHold, f64) {
         let (ends, capped) = (self.evidence.ends, self.evidence.rate_cap.is_some());
         let working = self.last.as_ref().map_or(0, |(_, who)| who.len());
         let tried = trial.map_or(0, |trial| trial.others as usize + trial.hosts.len());
@@ -138,12 +143,13 @@ impl Known<'_> {
             }
             Some(TrialOutcome::Added) if working <= tried => return (FleetHold::Own, sure),
             // Nobody waits for anything but itself.
-            _ if own >= OWN => {
-                return (FleetHold::Own, own * Grounds::OneEnd.worth() * self.held.sure());
+            _ if own >= OWN && intervals >= FEWEST => {
+                let told = worth::of_intervals(intervals as usize) * self.held.sure();
+                return (FleetHold::Own, own * Grounds::OneEnd.worth() * told);
             }
             Some(TrialOutcome::Added) => format!("{working} hosts work now, and the trial had {tried}"),
             Some(TrialOutcome::Unclear) => "the rates when hosts came or went do not tell".to_owned(),
-            None if working == 0 => "too short to tell".to_owned(),
+            None if working == 0 || intervals < FEWEST => "too short to tell".to_owned(),
             None => "no host came or went while others worked".to_owned(),
         };
         missing.push(format!("whether more hosts would bring more: {why}"));

@@ -26,6 +26,10 @@ const LITTLE: f64 = 0.8;
 /// A thread this busy is what more connections meet first: they could bring a third more.
 const NEARLY_FULL: f64 = 0.75;
 
+/// No verdict that needs an idle server is surer than this where its processors were not seen: it may as well
+/// be computing all the time.
+const UNSEEN: f64 = 0.6;
+
 /// Making connections holds a run that does little else: half as long as the answers take, and this share of
 /// all time. What the server does for a new connection is part of its answer's time as well.
 const CONNECTING: f64 = 0.3;
@@ -444,10 +448,18 @@ fn nearly_full(figures: &Figures<'_>) -> Option<Conviction> {
 
 /// Condition 17: Nobody is busy, what an answer takes is explained, and the connections' number over it is
 /// the figure.
+///
+/// Of a server that was not seen nobody knows that it is idle, and where all of this machine's processors are
+/// full it may be what fills them.
 fn too_few_connections(figures: &Figures<'_>) -> Option<Conviction> {
-    (figures.answering() >= LITTLE && figures.parts().unexplained() < HALF).then(|| {
-        let idle = 1.0 - figures.busiest();
-        let evidence = format!("{}; neither end is busy all the time", little(figures));
-        Conviction::new(Holder::Connections, Limit::Latency, (0.6 + 0.4 * idle).clamp(0.6, 0.95), evidence)
-    })
+    if figures.answering() < LITTLE || figures.parts().unexplained() >= HALF {
+        return None;
+    }
+    let (strength, who) = match figures.server().is_some() {
+        true => ((1.0 - 0.4 * figures.busiest()).clamp(0.6, 0.95), "neither end is busy all the time"),
+        false if figures.machine_full() => return None,
+        false => (UNSEEN, "weir is not busy all the time; the server's processors are not seen"),
+    };
+    let evidence = format!("{}; {who}", little(figures));
+    Some(Conviction::new(Holder::Connections, Limit::Latency, strength, evidence))
 }

@@ -10,6 +10,8 @@ use crate::evidence::Reading;
 pub struct LoadEvidence {
     /// The measured time.
     pub span: Duration,
+    /// Beside it: how long the client's process stood still (Ctrl-Z, a control group that was frozen).
+    pub away: Duration,
     /// Whole answers.
     pub requests: u64,
     /// Bytes received.

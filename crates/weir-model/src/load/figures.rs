@@ -208,6 +208,12 @@ impl<'a> Figures<'a> {
         Some(((cores.iter().sum::<f64>() - used) / all).max(0.0) + self.seen.stolen)
     }
 
+    /// All of the machine's processors were busy nearly all the time.
+    pub(crate) fn machine_full(&self) -> bool {
+        let cores = self.seen.cores.value().filter(|cores| !cores.is_empty());
+        cores.is_some_and(|cores| cores.iter().sum::<f64>() / cores.len() as f64 + self.seen.stolen >= FULL)
+    }
+
     /// What the server could take at the same cost a request: until its busiest thread runs all the time, or
     /// all of its threads have filled all processors, `beside` the client's loops or without them. Where each
     /// connection has a thread, the second comes first. `None` of a few requests.

@@ -212,6 +212,36 @@ fn a_server_that_was_not_seen_is_named_by_what_its_machine_acknowledged() {
 }
 
 #[test]
+fn a_server_that_was_not_seen_is_not_said_to_be_idle() {
+    let seen = LoadEvidence { server: unseen(), ..asking(1, Duration::from_micros(150), 350, 0) };
+    let said = explain(&seen);
+    assert_eq!(said.holder, Some(Holder::Connections));
+    assert!(said.verdict.confidence <= 0.6, "{said:?}");
+    let evidence = &said.verdict.evidence[0];
+    assert!(evidence.contains("not seen") && !evidence.contains("neither end"), "{evidence}");
+    // It may be what fills this machine's processors.
+    let full = LoadEvidence { cores: Reading::Value(vec![0.95, 0.9]), ..seen.clone() };
+    assert_eq!(explain(&full).holder, None);
+    let half = LoadEvidence { cores: Reading::Value(vec![0.95, 0.3]), ..seen.clone() };
+    assert_eq!(explain(&half).holder, Some(Holder::Connections));
+    // That planned requests waited for a connection holds whatever the server does.
+    let planned = explain(&LoadEvidence { rate: Some(20_000.0), ..seen });
+    assert_eq!(planned.holder, Some(Holder::Queue));
+    assert!(planned.verdict.confidence > 0.8, "{planned:?}");
+}
+
+#[test]
+fn time_in_which_weir_stood_still_is_told_and_charged_to_nobody() {
+    let run = asking(10, 50 * MS, 20, 10);
+    let stopped = explain(&LoadEvidence { away: 3 * SECOND, ..run.clone() });
+    let usual = explain(&run);
+    assert_eq!((stopped.holder, &stopped.verdict.shares), (usual.holder, &usual.verdict.shares));
+    let missing = &stopped.verdict.missing;
+    assert!(missing.iter().any(|line| line.starts_with("weir itself stood still for 3")), "{missing:?}");
+    assert!(!usual.verdict.missing.iter().any(|line| line.contains("stood still")));
+}
+
+#[test]
 fn threads_that_run_one_at_a_time_are_full_together() {
     let mut locked = asking(4, 80 * MS, 5, 240);
     if let Reading::Value(server) = &mut locked.server {

@@ -44,7 +44,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         return Judgement::acquit(format!("the core waits for memory: {evidence}"));
     }
     let spent = spent(interval);
-    let blocked = spent.write_blocked;
+    // What another thread waits for is no part of this one's time.
+    let blocked = spent.own_write_blocked;
     let lanes: Vec<Load> = working(interval).map(|lane| Load::of(lane, interval, context)).collect();
     let all: f64 = lanes.iter().map(|lane| lane.active).sum();
     let Some(busiest) = lanes.iter().rev().max_by(|a, b| a.cpu.total_cmp(&b.cpu)) else {
@@ -250,6 +251,7 @@ impl<'a> Load<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::around::Around;
     use crate::evidence::{Evidence, Facts, Found, Reading, TcpInterval};
 
     /// A connection of a foreign program whose thread fills a core.
@@ -275,6 +277,21 @@ mod tests {
         assert!(judged(0, 1).convicts(), "it was found reading");
         let Judgement::Acquit { evidence } = judged(0, 0) else { panic!("whoever reads keeps up") };
         assert!(evidence.ends_with("but nothing lay unread"), "{evidence}");
+    }
+
+    #[test]
+    fn writes_of_another_thread_fill_no_core() {
+        let span = Duration::from_millis(100);
+        let thread = ThreadInterval { cpu: span.mul_f64(0.85), ..ThreadInterval::default() };
+        let lane =
+            LaneInterval { received: 1_000_000, thread: Reading::Value(thread), ..LaneInterval::default() };
+        let found = Found { writing_disk: 4, ..Found::default() };
+        let writer = Some(ThreadInterval { looks: 5, found, ..ThreadInterval::default() });
+        let around = Around { samples: 5, busy: 5, writer, ..Around::default() };
+        let interval =
+            Interval { span, received: 1_000_000, lanes: vec![lane], around, ..Interval::default() };
+        let judged = judge(&interval, &Context::alone(&Evidence::default()));
+        assert!(!judged.convicts(), "{judged:?}");
     }
 
     /// Intervals of a foreign program whose thread hardly ran, five looks each.

@@ -2,19 +2,24 @@
 //!
 //! Convicts when the lanes are held by blocked writes (see `Spent::held_by`), or wait for data whose sender
 //! such writes had stopped (see `stall`), and one of these holds, in the latter case in an interval around:
-//! 1. the thread was found asleep in `balance_dirty_pages` in a quarter of the looks or more;
+//! 1. the thread was found asleep in `balance_dirty_pages` in a quarter of the looks or more; or that of
+//!    another process which writes what they hand on ([`held_beside`]);
 //! 2. dirty pages are at 90 % or more of where pacing begins: the middle between the background threshold and
 //!    the threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the
 //!    same middle of the device's own limit. 90 % because the counters are read at another instant than the
 //!    writes.
 //!
 //! Acquits: writes that hardly block, or dirty pages far from there; on (2), a wait for a file to be on its
-//! disk (fsync), which is [`super::disk`]'s: what is synced waits for the device however few pages are dirty.
+//! disk (fsync), which is [`super::disk`]'s: what is synced waits for the device however few pages are dirty;
+//! or a thread that half of the looks found in a write, and hardly any in the throttle: direct writes, or an
+//! I/O limit.
+//!
+//! Cannot tell where a thread that serves no connection may hold the lanes: see [`disk::doubt`].
 //!
 //! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a
-//! lock.
+//! lock; the thread beside the connections of (1) may write something else, a log.
 
-use super::spent::{Spent, spent};
+use super::spent::{Spent, held_beside, spent};
 use super::{Context, Judgement, disk, stall};
 use crate::evidence::{DirtyInterval, Interval};
 use crate::words::{bytes, percent};
@@ -25,7 +30,9 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let asleep = asleep_in_throttle(interval);
     let share = asleep.unwrap_or(0.0).max(spent.write_blocked);
     if !spent.held_by(share) {
-        return aftermath(interval, context).unwrap_or_else(|| Judgement::acquit(acquittal(interval, spent)));
+        return aftermath(interval, context)
+            .or_else(|| disk::doubt(interval))
+            .unwrap_or_else(|| Judgement::acquit(acquittal(interval, spent)));
     }
     let level = interval.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
     let dirty = level.map(|(dirty, start)| match dirty.device_limit {
@@ -37,15 +44,17 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         None => format!(", {} dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start)),
     });
     if let Some(asleep) = asleep.filter(|asleep| *asleep >= 0.25) {
+        let beside = held_beside(interval).filter(|(.., throttled)| *throttled >= asleep);
         let evidence = format!(
-            "the writer slept in balance_dirty_pages in {} of samples, blocked in write {} of the time{}",
+            "{} slept in balance_dirty_pages in {} of samples, blocked in write {} of the time{}",
+            beside.and_then(|(writer, ..)| writer.name.as_deref()).unwrap_or("the writer"),
             percent(asleep),
             percent(spent.write_blocked),
             dirty.unwrap_or_default()
         );
         return Judgement::convict(share, evidence);
     }
-    if let Some(why) = disk::syncs(interval) {
+    if let Some(why) = disk::syncs(interval).or_else(|| passes_throttle(interval)) {
         return Judgement::acquit(why);
     }
     match level {
@@ -99,13 +108,25 @@ fn starts_at(dirty: &DirtyInterval) -> f64 {
     }
 }
 
-/// Share of samples that found a lane's thread asleep in the throttle; `None` without a look.
+/// Share of samples that found a lane's thread, or one that it hands on to, asleep in the throttle; `None`
+/// without a look.
 fn asleep_in_throttle(interval: &Interval) -> Option<f64> {
     let threads = interval.lanes.iter().filter_map(|lane| lane.thread.value());
     let (asleep, looks) = threads.fold((0u64, 0u64), |(asleep, looks), thread| {
         (asleep + u64::from(thread.in_dirty_throttle), looks + u64::from(thread.looks))
     });
-    (looks > 0).then(|| (asleep as f64 / looks as f64).min(1.0))
+    let own = (looks > 0).then(|| (asleep as f64 / looks as f64).min(1.0));
+    let beside = held_beside(interval).map(|(.., throttled)| throttled);
+    own.into_iter().chain(beside).max_by(f64::total_cmp)
+}
+
+/// The words for threads that half of the looks found in a write elsewhere than in the throttle.
+fn passes_throttle(interval: &Interval) -> Option<String> {
+    let beside = held_beside(interval).map(|(_, held, throttled)| held - throttled);
+    let share = disk::found_writing(interval).max(beside.unwrap_or(0.0));
+    (share >= 0.5).then(|| {
+        format!("writes waited elsewhere than in balance_dirty_pages in {} of samples", percent(share))
+    })
 }
 
 fn acquittal(interval: &Interval, spent: Spent) -> String {
@@ -117,5 +138,86 @@ fn acquittal(interval: &Interval, spent: Spent) -> String {
             bytes(starts_at(dirty))
         ),
         None => blocked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::around::Around;
+    use crate::evidence::{Evidence, Found, LaneInterval, Reading, ThreadInterval};
+
+    const SPAN: Duration = Duration::from_millis(100);
+
+    fn judged(interval: &Interval) -> Judgement {
+        judge(interval, &Context::alone(&Evidence::default()))
+    }
+
+    /// A program whose connection's thread polls, while another process was found asleep in the throttle and
+    /// in other writes so often of five times.
+    fn handed_on(in_dirty_throttle: u32, writing_disk: u32) -> Interval {
+        let found = Found { polling: 5, ..Found::default() };
+        let polls = ThreadInterval { looks: 5, found, ..ThreadInterval::default() };
+        let lane = LaneInterval {
+            received: 500_000,
+            socket_wait: SPAN,
+            thread: Reading::Value(polls),
+            ..LaneInterval::default()
+        };
+        let writer = ThreadInterval {
+            name: Some("rsync (pid 7)".to_owned()),
+            looks: 5,
+            in_dirty_throttle,
+            found: Found { writing_disk, ..Found::default() },
+            ..ThreadInterval::default()
+        };
+        let around = Around { samples: 5, busy: 5, writer: Some(writer), ..Around::default() };
+        Interval { span: SPAN, received: 500_000, lanes: vec![lane], around, ..Interval::default() }
+    }
+
+    #[test]
+    fn a_process_that_writes_what_comes_is_paced_for_all() {
+        let judgement = judged(&handed_on(5, 0));
+        let Judgement::Convict { strength, evidence } = judgement else { panic!("{judgement:?}") };
+        assert!(strength > 0.9 && evidence.starts_with("rsync (pid 7) slept in"), "{strength} {evidence}");
+        assert!(!judged(&handed_on(3, 0)).acquits(), "it may be what holds");
+        let mut unseen = handed_on(0, 0);
+        unseen.around.writer = None;
+        assert!(judged(&unseen).acquits(), "nobody writes");
+        unseen.around.writes_unseen = 1;
+        assert!(judged(&unseen).acquits(), "one sample of five");
+        unseen.around.writes_unseen = 5;
+        assert!(!judged(&unseen).acquits(), "what another user's process waits for may not be read");
+    }
+
+    #[test]
+    fn writes_that_are_not_of_what_came_or_not_waited_for_hold_nothing() {
+        let mut log = handed_on(5, 0);
+        log.written = 50_000;
+        assert!(judged(&log).acquits(), "a tenth of what came was written");
+        let mut full = handed_on(5, 0);
+        if let Reading::Value(thread) = &mut full.lanes[0].thread {
+            thread.cpu = SPAN;
+        }
+        assert!(!judged(&full).convicts(), "the lane's thread hands on all that it can");
+    }
+
+    #[test]
+    fn a_writer_that_is_found_past_the_throttle_is_not_held_by_it() {
+        let mut interval = handed_on(0, 5);
+        interval.dirty = Reading::Value(DirtyInterval {
+            dirty: 50_000_000,
+            threshold: 8_000_000_000,
+            background: 4_000_000_000,
+            device_limit: Some(1_000_000),
+        });
+        assert!(judged(&interval).acquits(), "the dirty pages are another disk's");
+        // Whose place was not read may be in it.
+        interval.around.writer = None;
+        interval.lanes[0].thread = Reading::default();
+        (interval.lanes[0].socket_wait, interval.lanes[0].write) = (Duration::ZERO, SPAN);
+        assert!(judged(&interval).convicts());
     }
 }

@@ -194,7 +194,8 @@ pub(crate) fn scaled(trials: &[Trial]) -> Option<&Trial> {
     trials.iter().filter(|trial| grew(trial)).max_by_key(|trial| trial.lanes_after)
 }
 
-fn grew(trial: &Trial) -> bool {
+/// Whether goodput grew with the number of lanes, see (1) of [`per_connection_cap`].
+pub(crate) fn grew(trial: &Trial) -> bool {
     let lanes = f64::from(trial.lanes_after) / f64::from(trial.lanes_before.max(1));
     trial.lanes_after > trial.lanes_before.max(1)
         && trial.rate_before > 0.0

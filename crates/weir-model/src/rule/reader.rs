@@ -8,12 +8,13 @@
 //!    asleep by its own will), or its window is shut below two segments: the bytes are here and it does not
 //!    read them. What it does instead is said; where that is the disk or a full core, those rules are surer.
 //!
-//! Acquits: output goes to a file, or the reader kept up.
+//! Acquits: output goes to a file, or the reader kept up; or it does not read because its writes are held,
+//! where that is half sure or more.
 //!
 //! Can be wrong: a consumer that starves for a processor which we occupy is slow because of us.
 
 use super::spent::{spent, working};
-use super::{Context, Judgement, found, stall};
+use super::{Context, Judgement, dirty_throttle, disk, found, stall};
 use crate::evidence::{Clocks, Interval, ThreadInterval};
 use crate::path::SEGMENT;
 use crate::words::{bytes, percent};
@@ -75,6 +76,13 @@ fn unread(interval: &Interval, context: &Context<'_>) -> Judgement {
     let numbers = format!("{} lay unread in receive buffers of {}", bytes(queued as f64), bytes(room as f64));
     if 2 * shut < all {
         return Judgement::acquit(numbers);
+    }
+    for way in [dirty_throttle::judge, disk::judge] {
+        if let Judgement::Convict { evidence, strength } = way(interval, context)
+            && strength >= 0.5
+        {
+            return Judgement::acquit(evidence);
+        }
     }
     let doing = doing.map(|doing| format!(", {doing}")).unwrap_or_default();
     Judgement::convict(

@@ -13,14 +13,16 @@
 //! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its
 //!    pipe is at work (half of a core, or reading a file), and that writer was not found waiting for room in
 //!    the pipe. Where it was found in such a read and nobody is known to write there (a named pipe, another
-//!    user's process, a local socket, or its own threads), that is not known.
+//!    user's process, a local socket, or its own threads), that is not known; nor where a part of the program
+//!    itself writes there, which has a name of its own if anything shows what holds it.
 //!
 //! Of several neighbours it is the one at whose pipe the program was found waiting
 //! ([`crate::around::Around::at_pipe`]); where that one waits for the next process of the chain, the evidence
 //! says so.
 //!
 //! `downstream` is convicted when one of these holds:
-//! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
+//! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more; where
+//!    nothing moved for so long that there is nothing to compare, data must lie unread on the one in;
 //! 2. it is held by waiting for the reader of its pipe (see `Spent::held_by`), and the process that reads is
 //!    known; where it is not, that cannot be told;
 //! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for
@@ -112,21 +114,27 @@ impl<'a> Relay<'a> {
             let lanes = near().flat_map(|interval| &interval.lanes).filter(|lane| lane.lane == flow.lane);
             lanes.map(|lane| carried(lane, flow.sends)).fold(0, u64::saturating_add)
         };
+        let lane = |flow: &FlowName| interval.lanes.iter().find(|lane| lane.lane == flow.lane);
+        let stands = |flow: &FlowName| match lane(flow) {
+            Some(lane) if flow.sends => lane.sender.value().is_some_and(|out| holds(out, lane)),
+            Some(lane) => unread(lane),
+            None => false,
+        };
+        // Of several that moved nothing the one that stands still though it has something to move.
         let busiest = |sends: bool| {
             let flows = interval.around.flows.iter().filter(move |flow| flow.sends == sends);
-            flows.map(|flow| (moved(flow), flow)).max_by_key(|(bytes, _)| *bytes)
+            let flows = flows.map(|flow| (moved(flow), stands(flow), flow));
+            flows.max_by_key(|(bytes, stands, _)| (*bytes, *stands))
         };
-        let ((bytes_in, into), (bytes_out, out)) = (busiest(false)?, busiest(true)?);
-        let lane = |flow: &FlowName| interval.lanes.iter().find(|lane| lane.lane == flow.lane);
+        let ((bytes_in, in_stands, into), (bytes_out, out_stands, out)) = (busiest(false)?, busiest(true)?);
         let (lane_in, lane_out) = (lane(into)?, lane(out)?);
         // What fills the buffer of the connection out has come in, and is on its way.
         let on_its_way = lane_out.sender.value().map_or(0, |seen| seen.unsent.saturating_mul(2));
         let alike = bytes_in <= bytes_out.saturating_mul(2).saturating_add(on_its_way)
             && bytes_out <= bytes_in.saturating_mul(2);
-        if into.process != out.process || !alike || bytes_in.min(bytes_out) < LEAST {
-            return None;
-        }
-        Some(Relay { into, out, lane_in, lane_out })
+        let moves = alike && bytes_in.min(bytes_out) >= LEAST;
+        let is_stuck = in_stands && out_stands && bytes_in.max(bytes_out) < LEAST;
+        (into.process == out.process && (moves || is_stuck)).then_some(Relay { into, out, lane_in, lane_out })
     }
 
     fn upstream(&self, interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
@@ -282,8 +290,14 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
             )
         });
     };
-    if writer.inside || thread.share(thread.found.pipe_full) >= 0.3 || !(sure || works(thread)) {
+    if thread.share(thread.found.pipe_full) >= 0.3 || !(sure || works(thread)) {
         return None;
+    }
+    if writer.inside {
+        return Some(Judgement::unknown(format!(
+            "what holds the part of the program that feeds its pipe, {}",
+            neighbour_in_words(writer, thread, interval)
+        )));
     }
     let evidence = format!(
         "{} had nothing to send: it is fed by a pipe from {}",
@@ -400,6 +414,26 @@ mod tests {
     }
 
     #[test]
+    fn a_relay_that_stands_still_waits_for_a_connection_out_that_is_full() {
+        let still = |full: bool| {
+            let mut interval = relay(full, 0);
+            (interval.received, interval.lanes[1].received) = (0, 0);
+            if let Reading::Value(seen) = &mut interval.lanes[1].sender {
+                seen.acked = 0;
+            }
+            Evidence { intervals: vec![interval; 20], ..of(relay(full, 0)) }
+        };
+        let evidence = still(true);
+        let judged = downstream(&evidence.intervals[10], &Context::at(&evidence, 10));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(words.contains("that connection was full"), "{words}");
+        let evidence = still(false);
+        let context = Context::at(&evidence, 10);
+        assert!(downstream(&evidence.intervals[10], &context).acquits(), "nothing is there to be handed on");
+        assert!(upstream(&evidence.intervals[10], &context).acquits());
+    }
+
+    #[test]
     fn what_carries_unlike_amounts_is_no_relay() {
         let evidence = of(relay(true, 1_000_000));
         assert!(downstream(&evidence.intervals[5], &Context::at(&evidence, 5)).acquits());
@@ -503,11 +537,11 @@ mod tests {
         interval.around.pipes = vec![neighbour(false, 0.98, 0)];
         let evidence = of(interval.clone());
         assert!(upstream(&interval, &Context::alone(&evidence)).convicts());
+        // A part of the program has its own name, but is what it waits for.
         interval.around.pipes[0].inside = true;
-        assert!(
-            upstream(&interval, &Context::alone(&evidence)).acquits(),
-            "a part of the program has its own name"
-        );
+        let judged = upstream(&interval, &Context::alone(&evidence));
+        let Judgement::Unknown { missing } = judged else { panic!("its own part: {judged:?}") };
+        assert!(missing.contains("feeds its pipe, gzip (pid 7)"), "{missing}");
         interval.around.pipes.clear();
         let judged = upstream(&interval, &Context::alone(&evidence));
         let Judgement::Unknown { missing } = judged else { panic!("a named pipe: {judged:?}") };

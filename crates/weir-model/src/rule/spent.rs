@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Context, Judgement};
-use crate::evidence::{Interval, LaneInterval, TcpInterval};
+use crate::evidence::{Interval, LaneInterval, TcpInterval, ThreadInterval};
 use crate::words::percent;
 
 /// Fractions of the lanes' working time (span less idle, summed over lanes), each 0 to 1. Lanes that were
@@ -20,8 +20,11 @@ pub(crate) struct Spent {
     pub(crate) socket_wait: f64,
     pub(crate) limited: f64,
     pub(crate) output_wait: f64,
-    /// In write calls, not running and not merely waiting for a processor.
+    /// In write calls, not running and not merely waiting for a processor; or a thread that they hand on to
+    /// was held so, where that is more ([`held_beside`]).
     pub(crate) write_blocked: f64,
+    /// The same of their own threads alone.
+    pub(crate) own_write_blocked: f64,
     /// In the stages of this side together: writing, waiting for the reader of the output, asleep for a
     /// limit, running or kept from running.
     pub(crate) here: f64,
@@ -72,6 +75,10 @@ pub(crate) fn spent(interval: &Interval) -> Spent {
         ] {
             *share = (*share / all).clamp(0.0, 1.0);
         }
+    }
+    spent.own_write_blocked = spent.write_blocked;
+    if let Some((_, held, _)) = held_beside(interval).filter(|_| spent.lanes > 0) {
+        spent.write_blocked = spent.write_blocked.max(held);
     }
     if room > 0.0 {
         spent.queue = (queued / room).clamp(0.0, 1.0);
@@ -141,6 +148,23 @@ pub(crate) fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
     let Some(thread) = lane.thread.value() else { return 0.0 };
     let busy = thread.cpu.saturating_add(thread.runqueue).saturating_add(thread.throttled).as_secs_f64();
     if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
+}
+
+/// The thread beside the lanes' own whose writes hold what they hand on to it, as
+/// [`crate::around::Around::held_writer`] has it. None where little of what came was written, so that its
+/// writes are others (a log); nor where a lane's own thread is full, which hands on no more than it can.
+pub(crate) fn held_beside(interval: &Interval) -> Option<(&ThreadInterval, f64, f64)> {
+    let writer = interval.around.held_writer()?;
+    let is_full = |lane: &LaneInterval| {
+        let active = active(lane, interval);
+        kept_busy(lane, active) >= 0.9 * active
+    };
+    (!writes_little(interval) && !working(interval).any(is_full)).then_some(writer)
+}
+
+/// Little of what came was written: writes beside are others (a log).
+pub(crate) fn writes_little(interval: &Interval) -> bool {
+    interval.written > 0 && interval.written.saturating_mul(4) < interval.received
 }
 
 /// Seconds of `active` in stages of this side: by the lane's clocks, or, where these do not tell when it ran,

@@ -102,10 +102,17 @@ impl Turns {
         context: &Context<'_>,
         rtt: f64,
     ) -> Option<Turns> {
+        if rtt < SHORTEST { None } else { Turns::near(lane, interval, context, rtt) }
+    }
+
+    /// The same over any path: what the segments are does not depend on how long a turn takes.
+    pub(crate) fn near(
+        lane: &LaneInterval,
+        interval: &Interval,
+        context: &Context<'_>,
+        rtt: f64,
+    ) -> Option<Turns> {
         let end = End::of(lane);
-        if rtt < SHORTEST {
-            return None;
-        }
         let near = Turns::within(lane, interval, context, rtt, AROUND, end)?;
         // None at all is one long answer, the case that comes most often.
         let turns = if (1..4).contains(&near.count) {

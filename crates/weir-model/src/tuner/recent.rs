@@ -54,6 +54,12 @@ impl Recent {
         self.windows.len() == STRETCH
     }
 
+    /// What they carried all the while, once there are [`STRETCH`] of them: the rate of the slowest two in a
+    /// row. Slow start, a burst and a dip do not count.
+    pub(super) fn held(&self) -> Option<f64> {
+        self.is_full().then(|| self.windows.chunks(2).map(rate).fold(f64::INFINITY, f64::min))
+    }
+
     /// The last `count`, if there are so many.
     pub(super) fn last(&self, count: usize) -> Option<&[Window]> {
         self.windows.len().checked_sub(count).map(|from| &self.windows[from..])

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::decision::{Decision, LaneChange, LaneReason};
 use crate::limit::Limit;
+use crate::rule::rate_limit::scaled;
 
 use super::simulator::{Even, Path, SimulatedRun, World, alone, run};
 use super::{Observation, Tuner};
@@ -258,4 +259,80 @@ fn a_far_reader_is_tried_with_more_and_an_own_one_with_fewer() {
     };
     assert!(lanes_after(true) > 4);
     assert!(lanes_after(false) < 4);
+}
+
+/// Lanes that lost a segment or whose files end carry little for a moment, and new ones then bring many times
+/// that, though all of them share a link that fewer have filled before.
+#[test]
+fn what_grows_out_of_a_dip_is_no_growth_with_the_lanes() {
+    // Three lanes that carry `before` for three seconds, then a third of a full link's 2.4 MB/s after a loss.
+    let trials = |before: u64, queue: bool| {
+        let mut tuner = Tuner::new(3, 64);
+        let mut most = 0;
+        for tick in 1..=40 {
+            let lanes = tuner.lanes();
+            most = most.max(lanes);
+            let (bytes, queue, disorder) = match tick {
+                ..=30 => (before, queue, queue),
+                _ if lanes > 3 => (300_000, false, false),
+                _ => (80_000, false, true),
+            };
+            let seen = Observation {
+                now: Duration::from_millis(tick * 100),
+                span: Duration::from_millis(100),
+                bytes,
+                lanes,
+                started: lanes,
+                // Until the dip nothing is tried.
+                limit: if tick <= 30 { Limit::PathBandwidth } else { Limit::SenderOrPath },
+                free_cpus: 1.0,
+                own_cpu: 0.1,
+                left: Some(u64::MAX),
+                refused: false,
+                round_trip: Some(Duration::from_millis(40)),
+                queue,
+                disorder,
+            };
+            tuner.observe(&seen);
+        }
+        assert!(most >= 12, "{most} lanes at most: nothing was tried");
+        tuner.trials().to_vec()
+    };
+    let (shared, each) = (trials(240_000, true), trials(80_000, false));
+    assert!(scaled(&shared).is_none(), "{shared:?}");
+    assert!(scaled(&each).is_some(), "{each:?}");
+}
+
+#[test]
+fn a_burst_of_long_ago_does_not_say_what_lanes_share() {
+    let mut tuner = Tuner::new(6, 64);
+    tuner.carried.insert(3, (2.4e6, Duration::from_secs(3)));
+    let is_less = |seconds| tuner.is_less_than_fewer_carried(2.4e6, Duration::from_secs(seconds));
+    assert!(is_less(10));
+    assert!(!is_less(120), "the server's first bytes pass at a higher rate");
+}
+
+#[test]
+fn what_lanes_have_carried_up_to_now_is_not_of_long_ago() {
+    let mut tuner = Tuner::new(3, 64);
+    for tick in 1..=800 {
+        let seen = Observation {
+            now: Duration::from_millis(tick * 100),
+            span: Duration::from_millis(100),
+            bytes: if tick <= 10 { 250_000 } else { 240_000 },
+            lanes: 3,
+            started: 3,
+            limit: Limit::PathBandwidth,
+            free_cpus: 1.0,
+            own_cpu: 0.1,
+            left: Some(u64::MAX),
+            refused: false,
+            round_trip: None,
+            queue: false,
+            disorder: false,
+        };
+        assert!(tuner.observe(&seen).is_empty(), "nothing is tried");
+    }
+    tuner.settle_on(6);
+    assert!(tuner.is_less_than_fewer_carried(2.4e6, Duration::from_secs(95)));
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::decision::LaneReason;
 use crate::evidence::Trial;
 use crate::limit::Limit;
+use crate::rule::rate_limit::grew;
 
 use super::recent::{Window, flow_freely, rate, share};
-use super::{Attempt, Observation, Tuner, TunerState, few, regrowth};
+use super::{Attempt, Observation, Tuner, TunerState, few, is_believed, regrowth};
 use super::{BELIEF, LOOKS, MOST_DOUBLINGS, PATIENT, RECOVERY};
 
 /// A lane that has no first byte after this long counts as not served.
@@ -48,6 +49,10 @@ const PAID: f64 = 0.85;
 /// Lanes that were to bring back the best rate and brought so much more show that it was not what the path
 /// can carry.
 const RAISED: f64 = 1.15;
+
+/// Lanes that each carry less than this share of what each of fewer lanes has carried share what is full. A
+/// trial that is judged at once has brought 0.89 of what as many lanes would bring, and the rest is noise.
+const SHARED: f64 = 0.7;
 
 /// Below it something was, and the next trial need not hurry.
 const PAID_HALF: f64 = 0.5;
@@ -148,14 +153,13 @@ impl Tuner {
         }
         self.judged = Some(seen.now);
         self.full_from = None;
-        self.trials.push(Trial {
-            at: seen.now.as_secs_f64(),
-            lanes_before: from,
-            lanes_after: self.lanes,
-            rate_before: before,
-            rate_after: after,
-            kept,
-        });
+        let at = seen.now.as_secs_f64();
+        let (lanes_before, lanes_after) = (from, self.lanes);
+        let trial = Trial { at, lanes_before, lanes_after, rate_before: before, rate_after: after, kept };
+        // What grew out of a dip, as after a loss or where a file ended, says nothing of what a lane carries.
+        if !(grew(&trial) && self.is_less_than_fewer_carried(after, seen.now)) {
+            self.trials.push(trial);
+        }
         if !kept {
             return self.failed(seen, &attempt, after);
         }
@@ -177,6 +181,15 @@ impl Tuner {
         let lanes = if keeps_all { self.lanes } else { self.paid(&attempt, gained) };
         self.decide(lanes, LaneReason::Paid { before, after });
         self.steady(seen);
+    }
+
+    /// Fewer lanes than these have each carried so much that those share something which is full.
+    pub(super) fn is_less_than_fewer_carried(&self, after: f64, now: Duration) -> bool {
+        let each = after / f64::from(self.lanes.max(1));
+        let mut fewer = self.carried.range(..self.lanes);
+        fewer.any(|(lanes, (carried, at))| {
+            is_believed(*at, now) && each < SHARED * carried / f64::from((*lanes).max(1))
+        })
     }
 
     /// Goes back, and believes what the trial said for as long as it was dear.

@@ -99,7 +99,7 @@ impl Run<'_> {
 
     /// Limits that never convicted and that nearly all of the time acquitted, with the numbers of the whole
     /// run.
-    pub(super) fn innocent(&self) -> Vec<String> {
+    pub(super) fn innocent(&self) -> Vec<(Limit, String)> {
         let whole = self.whole();
         let context = Context::alone(self.evidence);
         let view = View::of(&whole, &context);
@@ -127,7 +127,7 @@ impl Run<'_> {
                 innocent.push((rule.limit, evidence));
             }
         }
-        innocent.into_iter().map(|(limit, evidence)| format!("{limit}: {evidence}")).collect()
+        innocent
     }
 
     /// What this view could not have seen, so that it is not ruled out either.
@@ -154,11 +154,12 @@ impl Run<'_> {
     }
 
     /// What rules would have to know that never convicted and often could not tell: once for all that want
-    /// the same.
-    pub(super) fn untold(&self) -> Vec<String> {
+    /// the same. A limit that the other end's rule has ruled out wants nothing more.
+    pub(super) fn untold(&self, innocent: &[(Limit, String)]) -> Vec<String> {
         let mut untold: Vec<(String, Vec<Limit>)> = Vec::new();
         for (rule, [_, _, unknown]) in RULES.iter().zip(&self.tallies) {
-            if self.convicted(rule.limit) || *unknown <= QUARTER * self.total {
+            let ruled_out = innocent.iter().any(|(limit, _)| *limit == rule.limit);
+            if ruled_out || self.convicted(rule.limit) || *unknown <= QUARTER * self.total {
                 continue;
             }
             let Some(why) = self.wanted(rule.judge) else { continue };

@@ -12,9 +12,13 @@
 //!    a segment without any, after 40 ms at the latest. So one that goes out behind the last data says that
 //!    the peer spoke last, and none since before they moved says that this end did;
 //! 4. that a tick in which both moved held a pair of them, which leaves the turn where it was; but who takes
-//!    in more than it sends asks, and has its answer.
+//!    in more than it sends asks, and has its answer, unless one was awaited: then the pair is that answer
+//!    and the next question.
 //!
 //! Else it is [`LastWord::Unclear`], which counts neither as an answer owed nor as one awaited.
+//!
+//! Can be wrong: of (4), where two large answers and the question between them fall into one tick, the
+//! client's pause after them counts as the server's.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -114,7 +118,7 @@ impl LastWordProbe {
         self.word = match (came, went) {
             (true, false) => LastWord::Peer,
             (false, _) => LastWord::Own,
-            (true, true) if !answers && now.came > now.went => LastWord::Peer,
+            (true, true) if !answers && now.came > now.went && self.word != LastWord::Own => LastWord::Peer,
             // The first data of a connection are acknowledged at once, answered or not.
             (true, true) if self.word == LastWord::Unclear && acknowledged && !begins => LastWord::Peer,
             (true, true) => self.word,
@@ -242,6 +246,20 @@ mod tests {
         assert_eq!(server.look(&reading(10_000, 200, 3, 4), true), Unclear, "its first");
         assert_eq!(server.look(&reading(20_000, 400, 3, 4), true), Unclear);
         assert_eq!(server.look(&reading(20_000, 400, 3, 64), true), Own);
+    }
+
+    #[test]
+    fn who_asks_again_in_the_tick_of_its_answer_awaits_the_next() {
+        let (before, asked) = (reading(5000, 100, 1, 4), reading(5000, 190, 1, 4));
+        // A small answer and the next question, which carried its acknowledgement.
+        let again = [before.clone(), asked.clone(), reading(5213, 280, 1, 4), reading(5213, 280, 1, 190)];
+        assert_eq!(words(&again), [Unclear, Own, Own, Own]);
+        // A large one, parts of which were acknowledged as they came.
+        let large = [before.clone(), asked.clone(), reading(1_005_000, 280, 300, 4)];
+        assert_eq!(words(&large), [Unclear, Own, Own]);
+        // That question was answered as well, and nothing follows.
+        let rests = [before, asked, reading(5426, 280, 1, 4), reading(5426, 280, 2, 44)];
+        assert_eq!(words(&rests), [Unclear, Own, Own, Peer]);
     }
 
     #[test]

@@ -363,6 +363,24 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_ends_a_stall_though_the_next_question_goes_out_at_once() {
+        // Over a path below a tick, so that both show the same time.
+        let look = |came: u64, went: u64, segments: u32, quiet: Duration| {
+            let mut socket = at_rest();
+            let info = &mut socket.info;
+            (info.min_rtt, info.rtt) = (Some(MS / 20), Some(MS / 10));
+            (info.bytes_received, info.data_segs_in) = (Some(came), Some(segments));
+            (info.bytes_sent, info.bytes_acked) = (Some(went), Some(went));
+            (info.last_data_sent, info.last_data_recv, info.last_ack_recv) =
+                (Some(quiet), Some(quiet), Some(quiet));
+            socket
+        };
+        let waits =
+            over(&[look(1000, 100, 1, 4 * MS), look(1000, 190, 1, 196 * MS), look(1213, 280, 2, 4 * MS)]);
+        assert_eq!(waits.stalls, [Stall { lasted: 196 * MS, ended: Ended::Peer, asked: 0 }]);
+    }
+
+    #[test]
     fn the_end_of_a_connection_ends_its_stall() {
         let mut body = unanswered();
         (body.info.bytes_sent, body.info.bytes_acked) = (Some(100_200), Some(100_201));

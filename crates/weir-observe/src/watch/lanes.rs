@@ -108,6 +108,21 @@ impl Lane {
         self.probe.last()
     }
 
+    /// It was not looked at yet, its SYN is out, or bytes of this end are.
+    pub(super) fn is_under_way(&self) -> bool {
+        let waits = |count: Option<u32>| count.is_some_and(|count| count > 0);
+        self.last().is_none_or(|socket| {
+            let info = &socket.info;
+            socket.state == TcpState::SYN_SENT || waits(info.unacked) || waits(info.notsent_bytes)
+        })
+    }
+
+    /// How long no data went out or came in, as of the last look.
+    pub(super) fn quiet(&self) -> Duration {
+        let clocks = self.last().map(|socket| [socket.info.last_data_sent, socket.info.last_data_recv]);
+        clocks.into_iter().flatten().flatten().min().unwrap_or_default()
+    }
+
     /// Whose word came last.
     pub(super) fn last_word(&self) -> LastWord {
         self.probe.last_word()
@@ -392,6 +407,45 @@ impl Others {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sock_diag::QuickSocket;
+    use crate::tcp_info::{Moved, TcpInfo};
+
+    #[test]
+    fn a_connection_with_bytes_under_way_keeps_its_place() {
+        let id = SocketId {
+            local: "10.0.0.1:40000".parse().unwrap(),
+            remote: "10.0.0.2:80".parse().unwrap(),
+            cookie: 1,
+            interface: 0,
+        };
+        let (state, moved) = (TcpState::ESTABLISHED, Moved::default());
+        let socket = QuickSocket { id, state, uid: 0, inode: 7, cgroup: None, moved };
+        let sighting = Sighting { key: (0, 1), socket, holders: Vec::new(), mate: None };
+        let now = Instant::now();
+        let after = |info: TcpInfo| {
+            let mut lane = Lane::new(0, &sighting, false, now);
+            let socket = TcpSocket {
+                id,
+                state,
+                uid: 0,
+                inode: 7,
+                receive_queue: 0,
+                send_queue: 0,
+                info,
+                memory: None,
+                congestion_control: None,
+            };
+            lane.look(&id, Some(socket), now);
+            (lane.is_under_way(), lane.quiet())
+        };
+        let ms = Duration::from_millis;
+        let (sent, came) = (Some(ms(900)), Some(ms(4000)));
+        let idle = TcpInfo { last_data_sent: sent, last_data_recv: came, ..TcpInfo::default() };
+        assert_eq!(after(idle.clone()), (false, ms(900)));
+        assert_eq!(after(TcpInfo { unacked: Some(3), ..idle.clone() }), (true, ms(900)));
+        assert_eq!(after(TcpInfo { notsent_bytes: Some(9), ..idle }), (true, ms(900)));
+        assert!(Lane::new(0, &sighting, false, now).is_under_way(), "nobody looked yet");
+    }
 
     #[test]
     fn bytes_that_lie_unread_wait_for_their_reader() {

@@ -9,6 +9,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use weir_model::around::Around;
 use weir_model::evidence::{Clocks, Evidence, Facts, Interval, LaneInterval, Reading, ThreadInterval};
 use weir_model::merge::merged;
 
@@ -27,7 +28,7 @@ use crate::maps::{Map, Remembered};
 use crate::nic::Routing;
 use crate::pace::Pace;
 use crate::process::{self, Pid};
-use crate::sock_diag::{SocketId, TcpSocket};
+use crate::sock_diag::{SocketId, TcpSocket, TcpState};
 use crate::{Sampler, cpu, memory, reading, sysctl};
 
 /// Connections looked at: the busiest. One more read of a socket takes about 5 us.
@@ -401,7 +402,7 @@ impl Watch {
             }
             let new = self.settled.insert(sighting.key);
             self.totals.connections += u64::from(new);
-            if self.lanes.len() >= LANES && !self.make_room(bytes(&sighting.key), moved) {
+            if self.lanes.len() >= LANES && !self.make_room(sighting, moved) {
                 let (received, acked) = moved.get(&sighting.key).copied().unwrap_or_default();
                 self.rest = (self.rest.0 + received, self.rest.1 + acked);
                 continue;
@@ -421,13 +422,16 @@ impl Watch {
         }
     }
 
-    /// Drops a lane that moved less than half of `bytes` since the last scan.
-    fn make_room(&mut self, bytes: u64, moved: &Map<Key, (u64, u64)>) -> bool {
-        let of = |lane: &Lane| moved.get(&lane.key()).map_or(0, |(received, acked)| received + acked);
-        let Some((at, least)) = self.lanes.iter().map(of).enumerate().min_by_key(|(_, bytes)| *bytes) else {
-            return false;
-        };
-        let worth = bytes > 2 * least.max(1 << 10);
+    /// Drops a lane that moved less than half of what this one did since the last scan; for an attempt to
+    /// connect, which moves nothing, the one that has been silent for longest and moved nothing either.
+    fn make_room(&mut self, sighting: &Sighting, moved: &Map<Key, (u64, u64)>) -> bool {
+        let of = |key: Key| moved.get(&key).map_or(0, |(received, acked)| received + acked);
+        let lanes = self.lanes.iter().enumerate();
+        let least =
+            lanes.map(|(at, lane)| (of(lane.key()), lane.is_under_way(), Reverse(lane.quiet()), at)).min();
+        let Some((least, under_way, _, at)) = least else { return false };
+        let tries = sighting.socket.state == TcpState::SYN_SENT && least == 0 && !under_way;
+        let worth = tries || of(sighting.key) > 2 * least.max(1 << 10);
         if worth {
             let lane = self.lanes.swap_remove(at);
             self.past.push(lane);
@@ -488,7 +492,11 @@ impl Watch {
             received: received.max(acked),
             written,
             programs: self.threads.programs(),
-            around: self.around.close((span, !cpu.is_zero()), &self.lanes, &mut self.discovery),
+            around: Around {
+                writer: self.threads.writer(&lanes),
+                writes_unseen: self.threads.hidden_writes(&self.lanes),
+                ..self.around.close((span, !cpu.is_zero()), &self.lanes, &mut self.discovery)
+            },
             ..interval.evidence(host, lanes)
         };
         if let Reading::Value(seen) = &mut interval.cpu {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use weir_model::evidence::{Found, Program, Reading, ThreadInterval};
+use weir_model::evidence::{Found, LaneInterval, Program, Reading, ThreadInterval};
 use weir_model::limit::Limit;
 
 use super::discovery::Discovery;
+use super::lanes::Lane;
 use super::tables::Tables;
 use crate::process::{self, Pid};
 use crate::program;
@@ -41,6 +42,8 @@ struct Watched {
     /// What the last look found.
     last: Option<ThreadLook>,
     interval: Reading<ThreadInterval>,
+    /// As [`ThreadProbe::take_hidden`] says of that interval.
+    hidden: u32,
 }
 
 /// Looks that found a thread asleep in a call on one socket.
@@ -93,9 +96,7 @@ impl Threads {
                     return false;
                 }
                 if let Ok(probe) = ThreadProbe::open(pid, tid, name(pid, tid)) {
-                    let interval = Reading::default();
-                    let watched = Watched { probe, stage, at_socket: HashMap::new(), last: None, interval };
-                    self.watched.insert((pid, tid), watched);
+                    self.watched.insert((pid, tid), Watched::new(probe, stage));
                 }
             }
         }
@@ -143,6 +144,7 @@ impl Threads {
         let mut busiest: HashMap<Pid, (u32, Duration)> = HashMap::new();
         for (&(pid, tid), watched) in &mut self.watched {
             watched.interval = watched.probe.interval(Duration::ZERO);
+            watched.hidden = watched.probe.take_hidden();
             if let Reading::Value(interval) = &watched.interval {
                 cpu += interval.cpu;
                 let most = busiest.entry(pid).or_insert((tid, interval.cpu));
@@ -205,6 +207,36 @@ impl Threads {
         }
     }
 
+    /// The thread that was found most often in writes to files, of those that serve none of these lanes.
+    /// Where each is looked at every few samples only, a look at it stands for these.
+    pub(super) fn writer(&self, lanes: &[LaneInterval]) -> Option<ThreadInterval> {
+        let serves = |thread: &ThreadInterval| {
+            lanes.iter().filter_map(|lane| lane.thread.value()).any(|own| own.name == thread.name)
+        };
+        let held = |thread: &ThreadInterval| thread.in_dirty_throttle + thread.found.writing_disk;
+        let threads = self.watched.values().filter_map(|watched| watched.interval.value());
+        let others = threads.filter(|thread| held(thread) > 0 && !serves(thread));
+        let mut writer = others.max_by_key(|thread| held(thread)).cloned()?;
+        let every = self.every();
+        for looks in [&mut writer.looks, &mut writer.in_dirty_throttle, &mut writer.found.writing_disk] {
+            *looks = looks.saturating_mul(every);
+        }
+        Some(writer)
+    }
+
+    /// Samples at which a process that has none of these connections waited for a disk where this user may
+    /// not see in which call.
+    pub(super) fn hidden_writes(&self, lanes: &[Lane]) -> u32 {
+        let has_one = |pid: Pid| lanes.iter().any(|lane| lane.owner == Some(pid));
+        let others = self.watched.iter().filter(|((pid, _), _)| !has_one(*pid));
+        others.map(|(_, watched)| watched.hidden).max().unwrap_or(0).saturating_mul(self.every())
+    }
+
+    /// How many samples a look at one thread stands for.
+    fn every(&self) -> u32 {
+        u32::try_from(self.watched.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1)
+    }
+
     /// Of the threads whose program does one stage of a copy, the busiest for each stage.
     pub(super) fn programs(&self) -> Vec<Program> {
         let mut programs: Vec<Program> = Vec::new();
@@ -254,6 +286,11 @@ impl Threads {
 }
 
 impl Watched {
+    fn new(probe: ThreadProbe, stage: Option<Limit>) -> Watched {
+        let (at_socket, interval) = (HashMap::new(), Reading::default());
+        Watched { probe, stage, at_socket, last: None, interval, hidden: 0 }
+    }
+
     fn weight(&self, served: ServedSocket) -> (u8, u32, Duration) {
         let Reading::Value(interval) = &self.interval else { return (0, 0, Duration::ZERO) };
         let found = &interval.found;
@@ -332,6 +369,37 @@ fn name(pid: Pid, tid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// So many threads, each looked at once and found in a write then.
+    fn writing(count: u32) -> Threads {
+        let own = std::process::id();
+        let mut threads = Threads::default();
+        for tid in 0..count {
+            let mut watched = Watched::new(ThreadProbe::open(Pid(own), own, "it").unwrap(), None);
+            let found = Found { writing_disk: 1, ..Found::default() };
+            watched.interval = Reading::Value(ThreadInterval { looks: 1, found, ..Default::default() });
+            threads.watched.insert((Pid(own), tid), watched);
+        }
+        threads
+    }
+
+    #[test]
+    fn a_look_stands_for_the_samples_that_were_of_other_threads() {
+        for (count, expected) in [(1, 1), (32, 1), (33, 2), (70, 3)] {
+            let writer = writing(count).writer(&[]).unwrap();
+            assert_eq!((writer.looks, writer.found.writing_disk), (expected, expected), "{count} threads");
+        }
+    }
+
+    #[test]
+    fn a_disk_wait_that_may_not_be_read_is_told() {
+        for (count, expected) in [(2, 1), (33, 2)] {
+            let mut threads = writing(count);
+            assert_eq!(threads.hidden_writes(&[]), 0);
+            threads.watched.values_mut().for_each(|watched| watched.hidden = 1);
+            assert_eq!(threads.hidden_writes(&[]), expected, "{count} threads");
+        }
+    }
 
     #[test]
     fn a_quota_that_holds_back_others_of_the_group_is_not_the_threads() {

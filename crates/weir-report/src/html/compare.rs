@@ -1,5 +1,7 @@
 //! Several runs beside each other: their figures in one table, their rates in one picture, then each of them.
 
+use std::collections::BTreeMap;
+
 use super::axis::{self, Anchor};
 use super::chart::bars::{self, Bar};
 use super::chart::{gains, rate as over_time};
@@ -159,7 +161,7 @@ type Line = (usize, Vec<over_time::Step>);
 
 /// The rates over time in one picture.
 fn together(page: &mut Markup, runs: &[Run]) {
-    let of = |run: &Run| over_time::steps(&run.record.samples, run.record.seconds, 300);
+    let of = |run: &Run| over_time::of(&run.record, 300);
     let all: Vec<Line> = (runs.iter().enumerate().take(CLASSES.len()))
         .filter(|(_, run)| has_rate(&run.record))
         .map(|(index, run)| (index, of(run)))
@@ -241,11 +243,11 @@ fn table(runs: &[Run]) -> Table {
     let sure = |run: &Run| verdict(run).filter(|_| limit(run).is_some()).map(|verdict| verdict.confidence);
     add("confidence", of(&|run| Some(percent(sure(run)?.min(1.0)))));
     let mut names: Vec<&String> =
-        runs.iter().filter_map(verdict).flat_map(|verdict| verdict.shares.keys()).collect();
+        runs.iter().filter_map(verdict).filter_map(VerdictRecord::held).flat_map(BTreeMap::keys).collect();
     names.sort();
     names.dedup();
     for name in names.into_iter().take(20) {
-        let share = |run: &Run| verdict(run)?.shares.get(name).map(|share| percent(*share));
+        let share = |run: &Run| verdict(run)?.held()?.get(name).map(|share| percent(*share));
         add(&format!("held by {}", limits::title(name)), of(&share));
     }
     add("device took", of(&|run| run.record.disk_rate.map(rate)));

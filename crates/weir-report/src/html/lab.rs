@@ -12,6 +12,7 @@ use super::limits;
 use super::markup::Markup;
 use super::scale::sane;
 use super::words::{bytes, count, percent, rate, short, time};
+use crate::foretold;
 use crate::schema::VerdictRecord;
 
 /// Scenarios on a page, at most.
@@ -72,7 +73,6 @@ struct Then {
     predicted: Option<f64>,
     by: String,
     achieved: Option<f64>,
-    error: Option<f64>,
     within: Option<f64>,
     ok: Option<bool>,
     run: Option<Box<Played>>,
@@ -172,8 +172,8 @@ fn then_row(then: &Then) -> Vec<String> {
         predicted.push_str(&format!(" {}", tolerance(within)));
     }
     let mut achieved = then.achieved.map_or("–".to_owned(), rate);
-    if let Some(error) = then.error {
-        achieved.push_str(&format!("; the prediction is {:+.0} % off", (error * 100.0).clamp(-1e4, 1e4)));
+    if let Some((predicted, reached)) = then.predicted.zip(then.achieved) {
+        achieved.push_str(&format!("; {}", foretold::of_rate(predicted, reached)));
     }
     let ok = then.ok.map_or_else(String::new, word);
     vec![format!("then {}", short(&then.what, 80)), predicted, achieved, ok]
@@ -250,7 +250,7 @@ mod tests {
             "1.0 ms late on each round trip",
             "then more streams",
             "2.00 MB/s (by advice) ± 25 %",
-            "1.00 MB/s; the prediction is +100 % off",
+            "1.00 MB/s; 50 % slower than predicted",
             "wrong",
             "Checks of b1, changed",
             "1.46 ×",

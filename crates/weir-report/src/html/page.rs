@@ -107,14 +107,17 @@ pub(crate) fn lead(page: &mut Markup, record: &Record) {
                 page.leaf("strong", &[], &limits::title(limit));
                 page.text(&format!(" (confidence {sure}): {}.", limits::look(limit).meaning));
             }
-            None => page.text(" What held it could not be judged."),
+            None => {
+                let why = verdict.missing.first().map(|why| format!(" ({})", short(why, 200)));
+                page.text(&format!(" What held it is not known{}.", why.unwrap_or_default()));
+            }
         }
     });
 }
 
 /// What went wrong, in the run and in the reading of its record.
 pub(crate) fn notices(page: &mut Markup, run: &Run) {
-    let failed = run.record.failed();
+    let (failed, hosts) = (run.record.failed(), run.record.hosts().len());
     if let Some(error) = &run.record.error {
         page.within("p", &[("class", "failed")], |page| {
             page.leaf("strong", &[], "Error: ");
@@ -126,6 +129,13 @@ pub(crate) fn notices(page: &mut Markup, run: &Run) {
             page.leaf("strong", &[], &format!("{} failed", counted(failed, "file")));
             let all = failed <= run.record.files.len().min(FILES) as u64;
             page.text(if all { "; they are listed below." } else { "; the first of them are listed below." });
+        });
+    }
+    let lacking = run.record.of_copy("failed");
+    if hosts > 0 && lacking > 0 {
+        page.within("p", &[("class", "failed")], |page| {
+            page.leaf("strong", &[], &format!("{lacking} of {} failed", counted(hosts as u64, "host")));
+            page.text("; all are listed below.");
         });
     }
     for note in run.notes.iter().take(10) {

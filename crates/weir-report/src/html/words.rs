@@ -173,6 +173,7 @@ pub fn sentence(record: &Record) -> String {
         RunOutcome::Complete => "",
         RunOutcome::Partial if record.command.starts_with("fleet") => " Not all is done.",
         RunOutcome::Partial if record.command == "bench" => " It was cut short.",
+        RunOutcome::Partial if !record.hosts().is_empty() => " Not every host has all of it.",
         RunOutcome::Partial => " Not all is there; the same command goes on from here.",
         RunOutcome::Failed => " The run failed.",
     };

@@ -202,8 +202,8 @@ impl LiveState {
         self.evidence.intervals = self.recent.iter().cloned().collect();
         let verdict = explain(&self.evidence);
         let record = VerdictRecord::from(&verdict);
-        let mut shares: Vec<(String, f64)> =
-            record.shares.iter().map(|(name, share)| (name.clone(), *share)).collect();
+        let held = record.held().into_iter().flatten();
+        let mut shares: Vec<(String, f64)> = held.map(|(name, share)| (name.clone(), *share)).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         self.snapshot.stages = stages(&load_records(&self.evidence), &record);
         self.snapshot.shares = shares;

@@ -37,7 +37,8 @@ pub(crate) trait Resolve: Send + Sync {
 pub(crate) enum Entry {
     /// A file, open.
     File(File),
-    /// A directory asked for with a final slash, and no `index.html` in it: to be listed in its turn.
+    /// A directory asked for with a final slash, to be listed in its turn: there is no `index.html` in it, or
+    /// who asks prefers the list.
     Folder,
     /// What is in it.
     Listing(Vec<Item>),

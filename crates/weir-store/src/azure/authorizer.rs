@@ -10,7 +10,7 @@ use object_store::client::{HttpRequest, HttpRequestBody};
 use parking_lot::Mutex;
 use url::Url;
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Authorizer, Mend, is_authorized};
 use weir_http::head::ResponseHead;
 
 use super::AzureSettings;
@@ -100,11 +100,12 @@ impl Authorizer for AzureAuthorizer {
         &self,
         _method: &str,
         _url: &Url,
-        _given: &[(String, String)],
+        given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, GetError> {
         let mut own = self.settings.encryption.clone();
         own.push(("x-ms-version".to_owned(), VERSION.to_owned()));
-        let Some(provider) = &self.settings.provider else { return Ok(own) };
+        let provider = self.settings.provider.as_ref().filter(|_| !is_authorized(given));
+        let Some(provider) = provider else { return Ok(own) };
         let found = provider.current().map_err(as_get_error)?;
         if let AzureSigner::Token(token) = &found.credential {
             own.push(("authorization".to_owned(), token.authorization()));
@@ -114,7 +115,7 @@ impl Authorizer for AzureAuthorizer {
     }
 
     fn seals(&self, method: &str, url: &Url, fields: &mut Vec<(String, String)>) {
-        let Some(found) = self.used.own() else { return };
+        let Some(found) = self.used.own().filter(|_| !is_authorized(fields)) else { return };
         if self.sign(&found, method, url, fields).is_none() {
             tracing::warn!("a request for {} cannot be signed: a field of it is no ASCII", url.path());
         }

@@ -110,7 +110,7 @@ impl Lists for AzureStore {
         let what = format!("look at {}", self.shown(key));
         let query: Vec<(&str, &str)> = version.map(|version| ("versionid", version)).into_iter().collect();
         let call = self.call("HEAD", key, &query, Vec::new())?;
-        let reply = caller.ask(&call, &mut AtHand::default())?;
+        let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
         match reply.head.status {
             200..300 if is_folder(&reply.head) => Ok(None),
             200..300 => Ok(Some(looked(key, size_of(&what, key, &reply.head, size)?, &reply.head))),
@@ -236,7 +236,7 @@ impl Deletes for AzureStore {
             // Of a blob with snapshots the service wants to hear that they go as well.
             let fields = vec![("x-ms-delete-snapshots".to_owned(), "include".to_owned())];
             let reply = self.call("DELETE", key, &[], fields).and_then(|call| {
-                let reply = caller.ask(&call, &mut AtHand::default())?;
+                let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
                 match reply.head.status {
                     200..300 | 404 => Ok(()),
                     _ => Err(refusal(&what, &call, &reply)),

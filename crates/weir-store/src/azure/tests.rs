@@ -261,3 +261,16 @@ fn what_is_refused_says_who_asked() {
     assert!(said.contains("ahead of the store's; set it"), "{said}");
     assert_eq!(store.authorizer.mends(&url, &head, None).unwrap(), Mend::No);
 }
+
+#[test]
+fn what_is_to_be_asked_for_later_is_named() {
+    let fields = || vec![("Retry-After".to_owned(), "7200".to_owned())];
+    let mock = Mock::new(move |_: &Asked| Said { fields: fields(), ..said(503, "") });
+    let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
+    with_caller(store.authorizer(), |caller| {
+        let error = store.look(caller, "k", None, None).unwrap_err();
+        assert!(error.is_for_later() && error.to_string().contains("cannot look at az://"), "{error}");
+        let error = store.stored(caller, "k").unwrap_err();
+        assert!(error.is_for_later() && error.to_string().contains("cannot ask for az://"), "{error}");
+    });
+}

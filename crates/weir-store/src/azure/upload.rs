@@ -158,7 +158,7 @@ impl Uploads for AzureStore {
     fn stored(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Stored>, StoreError> {
         let what = format!("ask for {}", self.shown(key));
         let call = self.call("HEAD", key, &[], Vec::new())?;
-        let reply = caller.ask(&call, &mut AtHand::default())?;
+        let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
         match reply.head.status {
             200..300 => {
                 let size = reply.head.header("content-length").and_then(|text| text.parse().ok());
@@ -177,7 +177,7 @@ impl AzureStore {
         let what = format!("list the blocks of {}", self.shown(key));
         let query = [("comp", "blocklist"), ("blocklisttype", "uncommitted")];
         let call = Call { most: PAGE, ..self.call("GET", key, &query, Vec::new())? };
-        let reply = caller.ask(&call, &mut AtHand::default())?;
+        let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
         match reply.head.status {
             200..300 => {}
             404 => return Ok(None),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use url::Url;
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Authorizer, Mend, is_authorized};
 use weir_http::head::ResponseHead;
 
 use super::GcsSettings;
@@ -68,7 +68,7 @@ impl Authorizer for GcsAuthorizer {
         &self,
         _method: &str,
         url: &Url,
-        _given: &[(String, String)],
+        given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, GetError> {
         let mut own = Vec::new();
         own.extend(
@@ -77,7 +77,8 @@ impl Authorizer for GcsAuthorizer {
         if self.is_object(url) {
             own.extend(self.settings.encryption.iter().cloned());
         }
-        let Some(provider) = &self.settings.provider else { return Ok(own) };
+        let provider = self.settings.provider.as_ref().filter(|_| !is_authorized(given));
+        let Some(provider) = provider else { return Ok(own) };
         let found = provider.current().map_err(as_get_error)?;
         own.push(("authorization".to_owned(), found.credential.authorization()));
         self.used.set(found);

@@ -107,7 +107,7 @@ impl GcsStore {
         let query: Vec<(&str, &str)> = version.map(|version| ("generation", version)).into_iter().collect();
         let url = self.json(&GcsStore::path_of(bucket, key)?, &query)?;
         let call = Call { method: "GET", url, fields: Vec::new(), most: 1 << 20, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::default())?;
+        let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
         match reply.head.status {
             200..300 => read(&what, &reply).map(Some),
             404 => Ok(None),

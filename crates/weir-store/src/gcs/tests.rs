@@ -268,3 +268,14 @@ fn an_object_is_uploaded_in_one_request() {
         assert!(error.is_condition() && error.to_string().contains("a condition"), "{error}");
     });
 }
+
+#[test]
+fn what_is_to_be_asked_for_later_is_named() {
+    let fields = || vec![("Retry-After".to_owned(), "7200".to_owned())];
+    let mock = Mock::new(move |_: &Asked| Said { fields: fields(), ..said(503, "") });
+    let store = store(&mock.url);
+    with_caller(store.authorizer(), |caller| {
+        let error = store.look(caller, "k", None, None).unwrap_err();
+        assert!(error.is_for_later() && error.to_string().contains("cannot look at gs://b/k"), "{error}");
+    });
+}

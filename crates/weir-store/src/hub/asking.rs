@@ -31,6 +31,8 @@ pub struct Way {
     pub timeout: Duration,
     /// For a name, its connect and the handshakes.
     pub connect_timeout: Duration,
+    /// The longest wait that a hub may ask for.
+    pub max_wait: Duration,
     /// Attempts after the first.
     pub retries: u32,
 }
@@ -50,6 +52,7 @@ impl Way {
             stop: &self.stop,
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
+            max_wait: self.max_wait,
             retries: self.retries,
         };
         asks(&mut Caller::new(setup))

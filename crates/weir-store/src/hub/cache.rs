@@ -33,9 +33,16 @@ pub struct Snapshot {
 pub fn folder(environment: Environment<'_>) -> Result<PathBuf, StoreError> {
     let own = |name: &str| files::named(environment, name);
     let found = own("HF_HUB_CACHE").or_else(|| own("HUGGINGFACE_HUB_CACHE"));
-    found.or_else(|| Some(home(environment)?.join("hub"))).ok_or_else(|| {
-        StoreError::Usage("--hf-cache finds no place for the cache: set HF_HUB_CACHE, or HOME".to_owned())
-    })
+    let found = found.or_else(|| Some(home(environment)?.join("hub")));
+    let why = match found {
+        // What stands for letters that are not UTF-8: it is another folder than the one that was meant.
+        Some(found) if found.to_string_lossy().contains(char::REPLACEMENT_CHARACTER) => {
+            "HF_HUB_CACHE or HF_HOME is not UTF-8; write it so, or give -o a folder in place of --hf-cache"
+        }
+        Some(found) => return Ok(found),
+        None => "--hf-cache finds no place for the cache: set HF_HUB_CACHE, or HOME",
+    };
+    Err(StoreError::Usage(why.to_owned()))
 }
 
 /// The name of a repository's folder.
@@ -116,10 +123,9 @@ impl Snapshot {
 
 fn place_link(target: &Path, link: &Path) -> io::Result<()> {
     match symlink(target, link) {
+        // Where nobody may write, not every file system says that it is there.
+        Err(_) if fs::read_link(link).is_ok_and(|there| there == target) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if fs::read_link(link).is_ok_and(|there| there == target) {
-                return Ok(());
-            }
             fs::remove_file(link)?;
             symlink(target, link)
         }
@@ -129,6 +135,8 @@ fn place_link(target: &Path, link: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use url::Url;
 
     use super::*;
@@ -143,6 +151,15 @@ mod tests {
                 name => (name == variable).then(|| value.to_owned()),
             };
             assert_eq!(folder(&of).unwrap(), Path::new(expected), "{variable}={value}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_from_its_variable_is_refused() {
+        for variable in ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME"] {
+            let of =
+                |name: &str| (name == variable).then(|| String::from_utf8_lossy(b"/c/\xff").into_owned());
+            assert!(matches!(folder(&of), Err(StoreError::Usage(_))), "{variable}");
         }
     }
 
@@ -164,14 +181,16 @@ mod tests {
         for file in &files {
             fs::write(snapshot.blobs().join(file.name.as_path()), &file.id).unwrap();
         }
-        for _ in 0..2 {
+        let noted = cache.path().join("datasets--o--r/refs/refs/pr/1");
+        let inodes = [(); 2].map(|()| {
             snapshot.finish().unwrap();
-        }
+            fs::metadata(&noted).unwrap().ino()
+        });
+        assert_eq!(inodes[0], inodes[1], "what is right already stays as it is");
         for (name, content) in [("a/b/c", "1"), ("d", "1"), ("e", "2")] {
             assert_eq!(fs::read_to_string(snapshot.path().join(name)).unwrap(), content, "{name}");
         }
-        let repo = cache.path().join("datasets--o--r");
-        assert_eq!(fs::read_to_string(repo.join("refs/refs/pr/1")).unwrap(), commit);
+        assert_eq!(fs::read_to_string(noted).unwrap(), commit);
         for bad in ["", "../x", "a/b"] {
             let mut files = vec![file("f", bad)];
             assert!(Snapshot::new(cache.path(), &wanted, &commit, &mut files).is_err(), "{bad}");

@@ -16,14 +16,16 @@ use url::Url;
 use weir_get::GetError;
 use weir_get::http::authority::Mend;
 use weir_get::http::call::{AtHand, Reply};
+use weir_get::object;
 use weir_http::challenge::{Challenge, challenges};
 use weir_http::head::ResponseHead;
 use weir_http::netrc::Login;
 
-use super::asking::{Way, call, json};
+use super::asking::{Way, call, get, json};
 use super::oci::is_this_machine;
 use crate::caller::refusal;
 use crate::credentials::Used;
+use crate::error::StoreError;
 
 /// A token that is shown within this time after it came has not run out: a refusal means it.
 const FRESH: Duration = Duration::from_secs(1);
@@ -115,37 +117,41 @@ impl Tokens {
         let realm = challenge.parameter("realm").unwrap_or_default();
         let realm = Url::parse(realm).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let mut realm = realm.ok_or_else(|| refused("it does not say who gives them".to_owned()))?;
-        let is_safe = realm.scheme() == "https" || is_this_machine(&realm);
-        if registry.scheme() == "https" && !is_safe {
+        let is_safe = |url: &Url| url.scheme() == "https" || is_this_machine(url);
+        let is_exposed = |url: &Url| registry.scheme() == "https" && !is_safe(url);
+        if is_exposed(&realm) {
             return Err(refused(format!("it sends to {realm} for them, where anybody could read along")));
         }
-        let login = self.login.as_ref().filter(|_| is_safe || realm.origin() == registry.origin());
+        let login = self.login.as_ref();
+        let login = login.filter(|_| is_safe(&realm) || realm.origin() == registry.origin());
         let parameter = |name| Some((name, challenge.parameter(name)?));
         let asks_for: Vec<(&str, &str)> = ["service", "scope"].into_iter().filter_map(parameter).collect();
-        let (method, field, body) = match login {
+        let (field, form) = match login {
             Some(login) if login.login == IDENTITY => {
-                ("POST", Some(("content-type", FORM.to_owned())), refresh_grant(login, &asks_for))
+                (Some(("content-type", FORM.to_owned())), refresh_grant(login, &asks_for))
             }
             login => {
                 if !asks_for.is_empty() {
                     realm.query_pairs_mut().extend_pairs(&asks_for);
                 }
-                ("GET", login.map(|login| ("authorization", basic_of(login))), String::new())
+                (login.map(|login| ("authorization", basic_of(login))), String::new())
             }
         };
         let fields: Vec<(String, String)> =
             field.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let what = format!("get a token for {host}");
-        let asked = self.way.ask(&self.way.http, |caller| {
-            let call = call(method, realm.clone(), &fields);
-            let mut reply = caller.ask(&call, &mut AtHand::new(body.as_bytes()))?;
+        let asked = self.ask(&what, realm, &fields, &form).and_then(|(url, mut reply)| {
+            if is_exposed(&url) {
+                let why = format!("comes from {}, where anybody could read along", object::shown(&url));
+                return Err(StoreError::Answer { what: what.clone(), why });
+            }
             if (200..300).contains(&reply.head.status) {
                 return json::<Given>(&what, &reply.body);
             }
-            if let Some(login) = login.filter(|_| !body.is_empty()) {
+            if let Some(login) = login.filter(|_| !form.is_empty()) {
                 without_secret(&mut reply, &login.password);
             }
-            Err(refusal(&what, &call, &reply))
+            Err(refusal(&what, &call("GET", url, &[]), &reply))
         });
         let given = asked.map_err(|error| match error.into_answer() {
             Ok(error @ GetError::Status { status: 400..=403, .. }) => {
@@ -158,6 +164,25 @@ impl Tokens {
         let is_token =
             |token: &String| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         token.filter(is_token).ok_or_else(|| refused("what came holds none".to_owned()))
+    }
+
+    /// What `realm` answers to a `form`, or to a question, which may be led on: the login goes to its own
+    /// origin alone.
+    fn ask(
+        &self,
+        what: &str,
+        realm: Url,
+        fields: &[(String, String)],
+        form: &str,
+    ) -> Result<(Url, Reply), StoreError> {
+        self.way.ask(&self.way.http, |caller| match form {
+            "" => get(caller, what, realm, fields),
+            form => {
+                let call = call("POST", realm, fields);
+                let reply = caller.ask(&call, &mut AtHand::new(form.as_bytes()))?;
+                Ok((call.url, reply))
+            }
+        })
     }
 
     /// How a user gets in.

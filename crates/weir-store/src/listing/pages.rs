@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Scope;
 
+use weir_units::threads;
+
 use super::{Bucket, ListAsk, Listed, Lists, Page};
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
@@ -162,7 +164,7 @@ pub fn ahead<'scope, 'env>(
             }
         }
     };
-    std::thread::Builder::new().name("list".to_owned()).spawn_scoped(scope, list)?;
+    threads::start_scoped(scope, "list", list)?;
     Ok(from)
 }
 

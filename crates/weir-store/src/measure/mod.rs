@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use weir_codec::digest::Algorithm;
 use weir_get::GetError;
 use weir_get::http::call::{AtHand, Call};
+use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::Http;
 use weir_observe::stage_clock::StageClock;
 use weir_observe::thread::process_cpu_now;
@@ -493,6 +494,7 @@ fn caller_of<'a>(
         stop,
         timeout: TIMEOUT,
         connect_timeout: TIMEOUT,
+        max_wait: MAX_WAIT,
         retries,
     }
 }

@@ -7,6 +7,8 @@ use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Listed, Lists, Looked};
+use crate::upload::shared::{SharedPart, SharedUpload};
+use crate::upload::{Attributes, Condition, Object, Part, Uploads, unanswered};
 use crate::words::StoreWords;
 use crate::xml;
 
@@ -91,16 +93,22 @@ impl S3Store {
             most: MAX_ANSWER,
             asks_first: false,
         };
-        let id = element(what, &succeeds(caller, what, &call, b"")?, "UploadId")?;
-        let copied = self.copy_parts(caller, what, &source, size, (to, &id), hears);
-        if copied.is_err() {
-            let url = self.here().query_of(to, &[("uploadId", &id)])?;
-            let call =
-                Call { method: "DELETE", url, fields: Vec::new(), most: MAX_ANSWER, asks_first: false };
-            // After a stop `caller` sends nothing more, and what is left is paid for.
-            if let Err(error) = caller.clearing().done("abort an upload", &call, &mut AtHand::default()) {
-                tracing::warn!("the upload {id} to {} is left: {error}", shown(to));
-            }
+        let (attributes, condition) = (Attributes::default(), Condition::None);
+        let object = Object { key: to, attributes: &attributes, condition: &condition };
+        let pending = self.pending(caller, to).ok();
+        let others: Option<Vec<String>> =
+            pending.map(|pending| pending.into_iter().map(|one| one.id).collect());
+        let id = unanswered::begin(self, caller, &object, (others.as_deref(), false), &mut |caller| {
+            element(what, &succeeds(caller, what, &call, b"")?, "UploadId")
+        })?;
+        let upload = SharedUpload { id, part: PART.max(size.div_ceil(MAX_PARTS)), check: None };
+        let copied = self.copy_parts(caller, what, &source, size, (to, &upload), hears);
+        let copied = copied.and_then(|parts| upload.complete(self, caller, &object, &parts, size).map(drop));
+        // After a stop `caller` sends nothing more, and what is left is paid for.
+        if copied.is_err()
+            && let Err(error) = upload.abort(self, &mut caller.clearing(), &object)
+        {
+            tracing::warn!("the upload {} to {} is left: {error}", upload.id, shown(to));
         }
         copied
     }
@@ -139,32 +147,29 @@ impl S3Store {
         what: &str,
         source: &[(String, String)],
         size: u64,
-        (to, id): (&str, &str),
+        (to, upload): (&str, &SharedUpload),
         hears: &dyn Fn(u64),
-    ) -> Result<(), StoreError> {
-        let part = PART.max(size.div_ceil(MAX_PARTS));
-        let mut list = "<CompleteMultipartUpload>".to_owned();
-        for number in 1..=size.div_ceil(part) {
-            let first = (number - 1) * part;
+    ) -> Result<Vec<SharedPart>, StoreError> {
+        let mut parts = Vec::new();
+        let mut first = 0;
+        for number in 1_u32.. {
+            if first >= size {
+                break;
+            }
             let mut fields = source.to_vec();
-            let last = (first + part).min(size) - 1;
+            let last = (first + upload.part).min(size) - 1;
             fields.push(("x-amz-copy-source-range".to_owned(), format!("bytes={first}-{last}")));
             let (method, most) = ("PUT", MAX_ANSWER);
-            let url = self.here().query_of(to, &[("partNumber", &number.to_string()), ("uploadId", id)])?;
+            let text = number.to_string();
+            let query = [("partNumber", text.as_str()), ("uploadId", upload.id.as_str())];
+            let url = self.here().query_of(to, &query)?;
             let reply = succeeds(caller, what, &Call { method, url, fields, most, asks_first: false }, b"")?;
-            let tag = xml::escaped(&element(what, &reply, "ETag")?);
-            list.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"));
+            let part = Part { number, tag: element(what, &reply, "ETag")?, sum: None };
+            parts.push(SharedPart::of(&part, None));
             hears(last + 1 - first);
+            first = last + 1;
         }
-        list.push_str("</CompleteMultipartUpload>");
-        let call = Call {
-            method: "POST",
-            url: self.here().query_of(to, &[("uploadId", id)])?,
-            fields: vec![("content-type".to_owned(), "application/xml".to_owned())],
-            most: MAX_ANSWER,
-            asks_first: false,
-        };
-        element(what, &succeeds(caller, what, &call, list.as_bytes())?, "ETag").map(drop)
+        Ok(parts)
     }
 }
 

@@ -25,16 +25,17 @@ impl S3Store {
         url: Url,
     ) -> Result<Option<ResponseHead>, StoreError> {
         let call = Call { method: "HEAD", url, fields: Vec::new(), most: 0, asks_first: false };
-        let mut reply = caller.ask(&call, &mut AtHand::default())?;
+        let mut reply = caller.ask_to(what, &call, &mut AtHand::default())?;
         if matches!(reply.head.status, 301 | 307 | 400 | 401 | 403) {
             let fields = vec![("range".to_owned(), "bytes=0-0".to_owned())];
             let aloud = Call { method: "GET", fields, most: MOST, ..call.clone() };
-            match caller.ask(&aloud, &mut AtHand::default()) {
+            match caller.ask_to(what, &aloud, &mut AtHand::default()) {
                 Ok(said) if matches!(said.head.status, 200..300 | 416) => {
-                    reply = caller.ask(&call, &mut AtHand::default())?;
+                    reply = caller.ask_to(what, &call, &mut AtHand::default())?;
                 }
                 Ok(said) => return Err(refusal(what, &aloud, &said)),
                 Err(StoreError::Http(GetError::Interrupted)) => return Err(GetError::Interrupted.into()),
+                Err(error) if error.is_for_later() => return Err(error),
                 // Nothing more was heard.
                 Err(_) => {}
             }

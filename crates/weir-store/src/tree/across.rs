@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use weir_tree::{Filter, Name};
+use weir_units::threads;
 
 use super::content;
 use super::decide::{Decision, decide};
@@ -15,7 +17,7 @@ use super::known::{Known, facts_of};
 use super::seen::SeenNames;
 use super::through::Through;
 use super::up::{LOT, lot};
-use super::{Copy, StorePlace};
+use super::{Copy, StorePlace, hire};
 use crate::caller::{Caller, CallerSetup};
 use crate::environment::End;
 use crate::error::StoreError;
@@ -30,8 +32,12 @@ use crate::upload::plan::SINGLE;
 /// Objects that wait for a thread.
 const WAITING: usize = 256;
 
-/// One that asks the source, and one that asks the target.
-type Callers<'a> = (Caller<'a>, Caller<'a>);
+/// A store says nothing while it copies, and gigabytes take it half a minute: asked again meanwhile it would
+/// begin again.
+const COPYING: Duration = Duration::from_secs(60);
+
+/// One that asks the source, one that asks the target, and one that has the target copy.
+type Callers<'a> = (Caller<'a>, Caller<'a>, Caller<'a>);
 
 /// Objects that a store may refuse to copy by itself, none having been copied, until it is asked no more.
 const REFUSALS: usize = 8;
@@ -117,7 +123,7 @@ pub fn run(
     let (to, from) = sync_channel::<Listed>(WAITING);
     let from = &Mutex::new(from);
     let fed = std::thread::scope(|scope| {
-        let local = |error: std::io::Error| StoreError::Local(format!("cannot start a thread: {error}"));
+        let local = |error: std::io::Error| StoreError::Local(error.to_string());
         let pages = chosen.pages(scope, across.from_caller).map_err(local)?;
         let prefix = across.only.clone().unwrap_or_else(|| across.to.prefix.to_owned());
         let shown = across.to.shown.trim_end_matches('/').to_owned();
@@ -125,18 +131,21 @@ pub fn run(
         let there = ahead(scope, setup, across.copy.caller).map_err(local)?;
         let known = &known;
         if known.take(&there).map_err(|error| error.at(End::Target))? {
-            // An error of the list costs its help alone.
-            scope.spawn(move || while known.take(&there).unwrap_or(false) {});
+            // An error of the list costs its help alone, and so does a thread that is refused.
+            let rest = move || while known.take(&there).unwrap_or(false) {};
+            let _ = threads::start_scoped(scope, "known", rest);
         }
         let (give, jobs) = sync_channel(LOT);
-        for _ in 0..across.copy.at_once {
-            let (worker, give) = (std::thread::Builder::new().name("copy".to_owned()), give.clone());
-            worker.spawn_scoped(scope, move || across.work(from, known, &give, stop)).map_err(local)?;
-        }
+        let hired = hire(scope, "copy", across.copy.at_once, || {
+            let give = give.clone();
+            move || across.work(from, known, &give, stop)
+        });
+        hired.map_err(local)?;
         drop(give);
         let found = &found;
         // The threads end when it does.
-        let feed = scope.spawn(move || across.feed(pages, &to, found, stop));
+        let feed = move || across.feed(pages, &to, found, stop);
+        let feed = threads::start_scoped(scope, "feed", feed).map_err(local)?;
         while let Some(lot) = lot(&jobs, stop) {
             if !lot.is_empty() {
                 sends(lot);
@@ -182,7 +191,9 @@ impl Across<'_> {
         give: &SyncSender<Job>,
         stop: &AtomicBool,
     ) {
-        let mut callers = (Caller::new(self.from_caller), Caller::new(self.copy.caller));
+        let target = self.copy.caller;
+        let copying = CallerSetup { timeout: target.timeout.max(COPYING), ..target };
+        let mut callers = (Caller::new(self.from_caller), Caller::new(target), Caller::new(copying));
         loop {
             let object = from.lock().recv();
             let Ok(object) = object else { return };
@@ -269,7 +280,7 @@ impl Across<'_> {
 
     fn moves(&self, callers: &mut Callers<'_>, object: &Listed, to: &str) -> Result<Option<Job>, StoreError> {
         if self.within.may_copy() {
-            match self.to.store.copies().copy(&mut callers.1, self.bucket, object, to, &|_| ()) {
+            match self.to.store.copies().copy(&mut callers.2, self.bucket, object, to, &|_| ()) {
                 Ok(()) => {
                     self.within.copied();
                     self.copy.hears.moved(&self.to.url(to), object.size);

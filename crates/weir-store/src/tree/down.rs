@@ -1,6 +1,6 @@
 //! From a prefix of a store into a folder: the list becomes jobs for the engine of downloads while it comes.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -78,6 +78,8 @@ pub struct Ended {
     /// Objects that the list had and the pattern took.
     pub found: AtomicUsize,
     jobs: AtomicUsize,
+    /// The list broke off, and why, until the engine is told.
+    is_cut: AtomicBool,
     failed: Mutex<Option<StoreError>>,
 }
 
@@ -91,7 +93,12 @@ impl DownJobs {
 impl Ended {
     /// The list was read to its end.
     pub fn is_whole(&self) -> bool {
-        self.failed.lock().is_none()
+        !self.is_cut.load(Relaxed)
+    }
+
+    fn cut(&self, error: StoreError) {
+        self.is_cut.store(true, Relaxed);
+        *self.failed.lock() = Some(error);
     }
 }
 
@@ -107,8 +114,9 @@ impl JobSource for DownJobs {
             }
             Err(RecvTimeoutError::Timeout) => Next::NotYet,
             Err(RecvTimeoutError::Disconnected) if over.load(Relaxed) => Next::NotYet,
-            // It stays, for whoever asks whether the list is whole.
-            Err(RecvTimeoutError::Disconnected) => match &*self.ended.failed.lock() {
+            Err(RecvTimeoutError::Disconnected) => match self.ended.failed.lock().take() {
+                Some(StoreError::Http(error)) => Next::Failed(error),
+                Some(StoreError::Answered { answer, .. }) if answer.is_for_later() => Next::Failed(*answer),
                 Some(error) => Next::Failed(GetError::Refused(error.to_string())),
                 None => Next::End,
             },
@@ -137,15 +145,11 @@ pub fn start<'scope, 'env>(
     let (to, from) = sync_channel(WAITING);
     let ended = Arc::new(Ended::default());
     let is_new = std::fs::read_dir(down.root).is_ok_and(|mut entries| entries.next().is_none());
-    let feed = Arc::new(Mutex::new(Feed { pages, page: VecDeque::new() }));
-    for _ in 0..down.copy.at_once {
+    let feed = Arc::new(Mutex::new(Feed { pages, page: VecDeque::new(), keys: HashSet::new() }));
+    super::hire(scope, "decide", down.copy.at_once, || {
         let (feed, to, ended) = (Arc::clone(&feed), to.clone(), Arc::clone(&ended));
-        let body = move || down.work(&feed, &to, &ended);
-        std::thread::Builder::new()
-            .name("decide".to_owned())
-            .stack_size(512 << 10)
-            .spawn_scoped(scope, body)?;
-    }
+        move || down.work(&feed, &to, &ended)
+    })?;
     Ok(DownJobs { from, ready: VecDeque::new(), root: down.root.to_owned(), is_new, ended })
 }
 
@@ -153,22 +157,28 @@ pub fn start<'scope, 'env>(
 struct Feed {
     pages: Receiver<Result<Page, StoreError>>,
     page: VecDeque<Listed>,
+    /// Of the last page.
+    keys: HashSet<String>,
 }
 
 impl Feed {
-    /// Some objects; none at the end. `seen` hears of a list that does not say whether it is whole.
+    /// Some objects; none at the end. A key that a page has again, or the next one, is no second object.
+    /// `seen` hears of a list that does not say whether it is whole.
     fn next(&mut self, ended: &Ended, seen: Option<&Mutex<SeenNames>>) -> Vec<Listed> {
         loop {
             if !self.page.is_empty() {
                 return self.page.drain(..self.page.len().min(CHUNK)).collect();
             }
             match self.pages.recv() {
-                Ok(Ok(page)) => {
+                Ok(Ok(mut page)) => {
+                    let before = std::mem::take(&mut self.keys);
+                    let mut is_new = |key: &String| self.keys.insert(key.clone()) && !before.contains(key);
+                    page.objects.retain(|object| is_new(&object.key));
                     seen.iter().for_each(|seen| seen.lock().may_lack |= page.may_go_on);
                     self.page = page.objects.into();
                 }
                 Ok(Err(error)) => {
-                    *ended.failed.lock() = Some(error);
+                    ended.cut(error);
                     return Vec::new();
                 }
                 Err(_) => return Vec::new(),

@@ -23,9 +23,13 @@ pub mod seen;
 pub mod through;
 pub mod up;
 
+use std::io;
+use std::thread::Scope as ThreadScope;
+
 use weir_tree::Filter;
 use weir_tree::Name;
 use weir_tree::filter::{Scope, Side};
+use weir_units::threads;
 
 pub use decide::Rules;
 pub use names::{Unholdable, key_of, name_below};
@@ -33,6 +37,26 @@ pub use names::{Unholdable, key_of, name_below};
 use crate::caller::CallerSetup;
 use crate::listing::Lists;
 use crate::store::Store;
+
+/// Starts so many threads that do the same, or fewer where the system refuses some; one at least.
+fn hire<'scope, W: FnOnce() + Send + 'scope>(
+    scope: &'scope ThreadScope<'scope, '_>,
+    name: &str,
+    count: usize,
+    work: impl Fn() -> W,
+) -> io::Result<()> {
+    for started in 0..count {
+        match threads::start_scoped(scope, name, work()) {
+            Ok(_) => {}
+            Err(error) if started == 0 => return Err(error),
+            Err(error) => {
+                tracing::warn!("{started} threads instead of {count}: {error}");
+                break;
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Hears what becomes of each entry. Called from several threads.
 pub trait Hears: Sync {

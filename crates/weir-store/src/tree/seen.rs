@@ -3,7 +3,9 @@
 //!
 //! Digests are gathered until they fill [`RUN`], then sorted and written to a file that has no name; a
 //! question is a read of 4 KiB in each of these runs. Two names that share a digest keep each other, which
-//! loses nothing.
+//! loses nothing. `tree/up.rs` refuses a file whose name shares one of an earlier source: of ten million
+//! names of each that happens once in 180 thousand copies (64 bits, under a key drawn anew in each run), and
+//! that file is told as failed.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};

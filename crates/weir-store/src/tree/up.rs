@@ -2,6 +2,8 @@
 //! one of several threads, and what is to be moved goes to the engine of uploads, some hundreds of files at a
 //! time.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -11,13 +13,15 @@ use parking_lot::Mutex;
 use weir_get::GetError;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
+use weir_units::threads;
 
 use super::content;
 use super::decide::{Decision, Mtime, decide};
 use super::down::facts_of_file;
 use super::known::Known;
 use super::names::key_of;
-use super::{Copy, StorePlace};
+use super::seen::SeenNames;
+use super::{Copy, StorePlace, hire};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::listing::{PagesSetup, ahead, mtime_text};
@@ -76,6 +80,25 @@ struct Met {
     path: PathBuf,
 }
 
+/// Names that have a key already, of each root with which a later one may share them.
+#[derive(Default)]
+struct Taken(BTreeMap<usize, SeenNames>);
+
+impl Taken {
+    /// Takes `name` for the root `own`, or says which earlier one has taken it.
+    fn take<'r>(&mut self, roots: &'r [Root], own: usize, name: &Name) -> io::Result<Option<&'r Root>> {
+        for (earlier, seen) in self.0.range_mut(..own) {
+            if seen.contains(name.as_bytes())? {
+                return Ok(roots.get(*earlier));
+            }
+        }
+        if roots.iter().skip(own + 1).any(|root| name.is_within(&root.name)) {
+            self.0.entry(own).or_default().insert(name.as_bytes())?;
+        }
+        Ok(None)
+    }
+}
+
 /// Copies: `sends` is given one lot of files after another. Returns when all have ended, or the run was
 /// stopped.
 pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> Result<Walked, StoreError> {
@@ -85,7 +108,7 @@ pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> R
     let (to, from) = sync_channel(WAITING);
     let from = &Mutex::new(from);
     let walked = std::thread::scope(|scope| -> Result<Walked, StoreError> {
-        let local = |error: std::io::Error| StoreError::Local(format!("cannot start a thread: {error}"));
+        let local = |error: std::io::Error| StoreError::Local(error.to_string());
         let shown = up.to.shown.trim_end_matches('/').to_owned();
         let prefix = up.only.clone().unwrap_or_else(|| up.to.prefix.to_owned());
         let setup = PagesSetup { lists: up.to.lists(), prefix, delimiter: None, versions: false, shown };
@@ -93,7 +116,7 @@ pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> R
         // Of most trees it is all of the list.
         if known.take(&pages)? {
             let (known, failed, over) = (&known, &failed, &over);
-            scope.spawn(move || {
+            let rest = move || {
                 loop {
                     match known.take(&pages) {
                         Ok(true) if !over.load(Relaxed) => {}
@@ -102,16 +125,20 @@ pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> R
                         Err(error) => return *failed.lock() = Some(error),
                     }
                 }
-            });
+            };
+            if let Err(error) = threads::start_scoped(scope, "known", rest) {
+                *failed.lock() = Some(local(error));
+            }
         }
         let known = &known;
         let (give, jobs) = sync_channel(LOT);
-        for _ in 0..up.copy.at_once {
-            let (worker, give) = (std::thread::Builder::new().name("decide".to_owned()), give.clone());
-            worker.spawn_scoped(scope, move || up.work(from, known, &give, stop)).map_err(local)?;
-        }
+        let hired = hire(scope, "decide", up.copy.at_once, || {
+            let give = give.clone();
+            move || up.work(from, known, &give, stop)
+        });
         drop(give);
-        let walk = scope.spawn(move || up.walk(to, stop));
+        let walk = hired.and_then(|()| threads::start_scoped(scope, "walk", move || up.walk(to, stop)));
+        let walk = walk.inspect_err(|_| over.store(true, Relaxed)).map_err(local)?;
         while let Some(lot) = lot(&jobs, stop) {
             if !lot.is_empty() {
                 sends(lot);
@@ -153,7 +180,10 @@ impl Up<'_> {
         let mut walked = Walked::default();
         // Of each folder that the walk is in: a file was met in it, or below.
         let mut full: Vec<bool> = Vec::new();
-        for step in Walk::new(self.roots.clone(), self.copy.filter.clone(), self.wanted) {
+        let mut taken = Taken::default();
+        let mut walk = Walk::new(self.roots.clone(), self.copy.filter.clone(), self.wanted);
+        while let Some(step) = walk.next() {
+            let own = self.roots.len().saturating_sub(walk.roots_left() + 1);
             if stop.load(Relaxed) {
                 walked.is_partial = true;
                 break;
@@ -169,7 +199,7 @@ impl Up<'_> {
                 }
                 Step::Found(entry, source) => {
                     full.last_mut().into_iter().for_each(|full| *full = true);
-                    if let Some(met) = self.meet(entry, source, &mut walked)
+                    if let Some(met) = self.meet((entry, source), own, &mut taken, &mut walked)
                         && to.send(met).is_err()
                     {
                         walked.is_partial = true;
@@ -185,14 +215,18 @@ impl Up<'_> {
         walked
     }
 
-    fn meet(&self, entry: Entry, source: Source, walked: &mut Walked) -> Option<Met> {
+    /// An entry of the root `own`.
+    fn meet(
+        &self,
+        (entry, source): (Entry, Source),
+        own: usize,
+        taken: &mut Taken,
+        walked: &mut Walked,
+    ) -> Option<Met> {
         let fails = |why: String| self.copy.hears.fails(&entry.name.to_string(), why);
         match entry.kind {
-            Kind::File { .. } => match self.key(&entry.name) {
-                Ok(key) => {
-                    let path = self.path(&entry.name);
-                    return Some(Met { entry, source, key, path });
-                }
+            Kind::File { .. } => match self.place(&entry.name, own, taken) {
+                Ok((key, path)) => return Some(Met { entry, source, key, path }),
                 Err(why) => fails(why),
             },
             Kind::Symlink { .. } => fails(
@@ -204,21 +238,25 @@ impl Up<'_> {
         None
     }
 
-    fn key(&self, name: &Name) -> Result<String, String> {
-        match &self.only {
-            Some(key) => Ok(key.clone()),
-            None => key_of(self.to.prefix, name).map_err(|error| error.to_string()),
-        }
-    }
-
-    /// Where a name of the walk is on this machine.
-    fn path(&self, name: &Name) -> PathBuf {
-        let root = self.roots.iter().find(|root| name.is_within(&root.name));
-        let rest = |root: &Root| {
-            let rest = name.as_path().strip_prefix(root.name.as_path()).unwrap_or(name.as_path());
-            if rest == Path::new("") { root.path.clone() } else { root.path.join(rest) }
+    /// The key of a file of the root `own`, and where it is on this machine. What was met by its name in an
+    /// earlier one has that key already.
+    fn place(&self, name: &Name, own: usize, taken: &mut Taken) -> Result<(String, PathBuf), String> {
+        let key = match &self.only {
+            Some(key) => key.clone(),
+            None => key_of(self.to.prefix, name).map_err(|error| error.to_string())?,
         };
-        root.map_or_else(|| name.as_path().to_owned(), rest)
+        let path_of = |root: &Root| path_in(root, name).unwrap_or_else(|| name.as_path().to_owned());
+        let path = self.roots.get(own).map_or_else(|| name.as_path().to_owned(), path_of);
+        match taken.take(&self.roots, own, name).map_err(|error| error.to_string())? {
+            None => Ok((key, path)),
+            Some(first) => {
+                let first = path_of(first);
+                let (first, second) = (first.display(), path.display());
+                Err(format!(
+                    "{first} and {second} would be the same object: {first} is copied; copy them to different prefixes"
+                ))
+            }
+        }
     }
 
     fn work(&self, from: &Mutex<Receiver<Met>>, known: &Known<'_>, to: &SyncSender<Job>, stop: &AtomicBool) {
@@ -298,4 +336,11 @@ impl Up<'_> {
         let own = own.ok_or(GetError::Interrupted)?;
         Ok(if own == value { Decision::Same } else { Decision::Move })
     }
+}
+
+/// Where a name of the walk is on this machine, if it is in `root`.
+fn path_in(root: &Root, name: &Name) -> Option<PathBuf> {
+    let rest =
+        name.is_within(&root.name).then(|| name.as_path().strip_prefix(root.name.as_path()).ok())??;
+    Some(if rest == Path::new("") { root.path.clone() } else { root.path.join(rest) })
 }

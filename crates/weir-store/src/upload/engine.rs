@@ -16,6 +16,7 @@ use weir_get::job::Observer;
 use weir_observe::stage_clock::StageClock;
 use weir_units::counted;
 use weir_units::limiter::Limiter;
+use weir_units::threads;
 
 use super::job::{Check, Job, MAX_SMALL, Options, RunReport, Source};
 use super::journal::{self, Journal, JournalError};
@@ -192,7 +193,6 @@ pub fn run(
 
 fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
     let state = Arc::new(LaneState::new(run.next_lane.fetch_add(1, Relaxed)));
-    run.lanes.lock().push(Arc::clone(&state));
     let name = format!("lane {}", state.id);
     let body = {
         let state = Arc::clone(&state);
@@ -205,9 +205,15 @@ fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
             run.queue.dismissed();
         }
     };
-    if std::thread::Builder::new().name(name).stack_size(512 << 10).spawn_scoped(scope, body).is_err() {
-        state.ended.store(true, Relaxed);
-        run.queue.dismissed();
+    match std::thread::Builder::new().name(name).stack_size(512 << 10).spawn_scoped(scope, body) {
+        Ok(_) => run.lanes.lock().push(state),
+        Err(why) => {
+            // What refuses one refuses the next.
+            if run.queue.refusal().is_none() {
+                tracing::warn!("fewer connections than wanted: {}", threads::words(&why));
+            }
+            run.queue.not_started(&why);
+        }
     }
 }
 
@@ -229,6 +235,7 @@ pub fn abort(
         stop,
         timeout: options.timeout,
         connect_timeout: options.connect_timeout,
+        max_wait: options.max_wait,
         retries: options.retries,
     });
     let source = match &job.source {

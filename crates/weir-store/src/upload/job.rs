@@ -66,6 +66,8 @@ pub struct Options {
     pub timeout: Duration,
     /// For a name, its connect and the handshakes.
     pub connect_timeout: Duration,
+    /// The longest wait that a server may ask for, all waits of one request together.
+    pub max_wait: Duration,
     /// Attempts after the first.
     pub retries: u32,
     /// The size of parts, bytes; `None`: weir's choice.

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use weir_codec::digest::Algorithm;
+use weir_get::GetError;
 use weir_get::http::call::Content;
 use weir_get::http::connection::Dial;
 use weir_observe::stage_clock::{Stage, StageClock};
@@ -94,6 +95,7 @@ pub(super) fn run(run: &Run<'_>, state: &LaneState) {
         stop: run.stop,
         timeout: run.options.timeout,
         connect_timeout: run.options.connect_timeout,
+        max_wait: run.options.max_wait,
         retries: run.options.retries,
     };
     let dial = Dial::new(run.options.timeout, [&**run.stop, &**run.stop]);
@@ -166,16 +168,24 @@ impl Lane<'_> {
         loop {
             let mut piece = cut.piece(sending);
             let sum = algorithm.map(|algorithm| piece.sum(algorithm)).transpose()?;
+            // A digest proves what one request brings, also of a log that keeps growing. Parts, and what goes
+            // without a digest, have to be of the file as it was opened.
+            if transfer.is_some() || sum.is_none() {
+                cut.check()?;
+            }
             let outcome = request(&mut self.caller, sum.as_ref(), &mut piece);
             self.count();
             match outcome {
                 Ok(value) => return Ok((value, sum)),
                 Err(error) => {
                     piece.rewind()?;
+                    // It explains a damage, and an end before its size; of a stop it says nothing.
+                    if !matches!(error, StoreError::Http(GetError::Interrupted)) {
+                        cut.check()?;
+                    }
                     if !is_damage(&error) || damaged == DAMAGED {
                         return Err(error);
                     }
-                    cut.check()?;
                     damaged += 1;
                 }
             }

@@ -36,7 +36,7 @@ pub mod shared;
 pub mod source;
 mod state;
 mod transfer;
-mod unanswered;
+pub(crate) mod unanswered;
 mod watch;
 
 use weir_codec::digest::Algorithm;

@@ -138,13 +138,14 @@ impl Uploads for PlainPut {
 
     fn stored(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Stored>, StoreError> {
         let call = self.call("HEAD", key)?;
-        let reply = caller.ask(&call, &mut AtHand::default())?;
+        let what = format!("ask for {}", shown(&call.url));
+        let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
         let text = |name: &str| reply.head.header(name).map(str::to_owned);
         let size = text("content-length").and_then(|text| text.parse().ok());
         match reply.head.status {
             200..300 => Ok(Some(Stored { tag: text("etag"), size, ..Stored::default() })),
             404 | 410 => Ok(None),
-            _ => Err(refusal(&format!("ask for {}", shown(&call.url)), &call, &reply)),
+            _ => Err(refusal(&what, &call, &reply)),
         }
     }
 }

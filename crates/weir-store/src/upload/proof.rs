@@ -4,7 +4,7 @@ use weir_codec::digest::Algorithm;
 use weir_codec::hex;
 
 use super::{Part, Stored, Sum};
-use crate::error::StoreError;
+use crate::error::{StoreError, shown};
 
 /// What was sent is not what arrived, by the digest that it was sent with.
 pub(super) fn is_damage(error: &StoreError) -> bool {
@@ -28,6 +28,18 @@ pub(super) fn refuses_sum(error: &StoreError) -> bool {
     let message = message.to_ascii_lowercase();
     let is_of_a_field = code.ends_with("NotImplemented") && message.contains("header");
     codes.contains(&code.as_str()) && (message.contains("checksum") || is_of_a_field)
+}
+
+/// An object is made of all of its parts, from the first on, or not at all: digests of those that are there
+/// say nothing of one that is not.
+pub(super) fn check_all(parts: &[Part], count: u32, key: &str) -> Result<(), StoreError> {
+    match parts.iter().map(|part| part.number).eq(1..=count) {
+        true => Ok(()),
+        false => Err(StoreError::Source(format!(
+            "cannot make {} of its parts: not all {count} of them are at the store",
+            shown(key)
+        ))),
+    }
 }
 
 impl Stored {
@@ -97,6 +109,23 @@ mod tests {
         ] {
             assert_eq!(same_tag(one, other), is_same, "{one} {other}");
             assert_eq!(same_tag(other, one), is_same, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_made_of_all_its_parts() {
+        let parts = |numbers: &[u32]| -> Vec<Part> {
+            numbers.iter().map(|number| Part { number: *number, tag: String::new(), sum: None }).collect()
+        };
+        for (numbers, count, is_all) in [
+            (&[1, 2, 3][..], 3, true),
+            (&[1, 3], 3, false),
+            (&[1, 2], 3, false),
+            (&[2, 3], 2, false),
+            (&[1, 2, 4], 3, false),
+            (&[1, 2, 3], 2, false),
+        ] {
+            assert_eq!(check_all(&parts(numbers), count, "k").is_ok(), is_all, "{numbers:?} of {count}");
         }
     }
 

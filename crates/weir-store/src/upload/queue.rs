@@ -1,10 +1,12 @@
 //! Who does what: jobs that wait, uploads under way, and how many lanes work on which.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use weir_get::GetError;
+use weir_units::threads;
 
 use super::job::JobReport;
 use super::transfer::Transfer;
@@ -42,6 +44,10 @@ struct QueueState {
     left: [u32; 2],
     at_work: [u32; 2],
     most: [u32; 2],
+    /// Lanes of all kinds at most.
+    most_lanes: u32,
+    /// Why there are no more of them.
+    refusal: Option<String>,
     alive: u32,
     is_stopping: bool,
 }
@@ -70,6 +76,8 @@ impl Queue {
             left: [large.len() as u32 - bulk, bulk],
             at_work: [0, 0],
             most: [most_small, most_bulk],
+            most_lanes: MOST_LANES,
+            refusal: None,
             alive: 0,
             is_stopping: false,
             large,
@@ -86,10 +94,27 @@ impl Queue {
         admits
     }
 
-    /// A lane has ended, or could not begin.
+    /// A lane has ended.
     pub(super) fn dismissed(&self) {
         self.state.lock().alive -= 1;
         self.changed.notify_all();
+    }
+
+    /// A lane that was admitted could not begin: those that live have to do.
+    pub(super) fn not_started(&self, why: &io::Error) {
+        let mut state = self.state.lock();
+        state.alive -= 1;
+        state.most_lanes = state.alive;
+        // Fewer lanes is slower; none at all would wait for ever.
+        state.is_stopping |= state.alive == 0;
+        state.refusal = Some(threads::words(why));
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Why there are fewer lanes than were wanted.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.state.lock().refusal.clone()
     }
 
     /// The next work of a lane.
@@ -206,7 +231,7 @@ impl QueueState {
     fn wanted(&self) -> u32 {
         let of = |kind: usize| self.most[kind].min(self.left[kind] + self.at_work[kind]);
         let parts = if self.left[1] > 0 || !self.active.is_empty() { self.most[1] } else { 0 };
-        (of(0) + parts).min(MOST_LANES)
+        (of(0) + parts).min(self.most_lanes)
     }
 
     fn is_over(&self) -> bool {
@@ -266,5 +291,21 @@ mod tests {
         assert!(!queue.wait_over(Duration::ZERO));
         (0..3).for_each(|_| queue.dismissed());
         assert!(queue.wait_over(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_lane_that_cannot_begin_is_asked_for_once() {
+        let refused = io::Error::from(io::ErrorKind::WouldBlock);
+        let queue = Queue::new(vec![false, false, true], 2, 4);
+        assert!(queue.admit() && queue.admit());
+        queue.not_started(&refused);
+        assert!(!queue.admit(), "the one that lives has to do");
+        assert!(matches!(queue.next(), Work::Open(0, false)));
+        let queue = Queue::new(vec![true], 2, 4);
+        assert!(queue.admit());
+        queue.not_started(&refused);
+        assert!(!queue.admit() && matches!(queue.next(), Work::Quit));
+        assert!(queue.wait_over(Duration::ZERO), "nobody is left to wait for");
+        assert!(queue.refusal().unwrap().starts_with("cannot start a thread: "));
     }
 }

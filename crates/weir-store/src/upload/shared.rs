@@ -8,7 +8,7 @@ use weir_codec::digest::Algorithm;
 use weir_codec::hex;
 
 use super::plan::{PART, Plan};
-use super::proof::refuses_sum;
+use super::proof::{check_all, refuses_sum};
 use super::{Bounds, Finish, Object, Part, Stored, Sum, Upload, Uploads};
 use crate::caller::Caller;
 use crate::error::StoreError;
@@ -121,16 +121,7 @@ impl SharedUpload {
         size: u64,
     ) -> Result<Stored, StoreError> {
         let own: Vec<Part> = parts.iter().map(SharedPart::part).collect();
-        let is_all = own.iter().map(|part| part.number).eq(1..=self.plan().parts(size));
-        if !is_all {
-            return Err(StoreError::Source(format!(
-                "{} parts of {} are told of, of which {} has {}",
-                own.len(),
-                weir_units::Bytes(self.part),
-                object.key,
-                self.plan().parts(size)
-            )));
-        }
+        check_all(&own, self.plan().parts(size), object.key)?;
         let whole = self.whole(parts, size);
         let told = whole.as_ref().filter(|whole| uploads.checks_whole(whole.algorithm));
         let upload = Upload { object: *object, id: &self.id };

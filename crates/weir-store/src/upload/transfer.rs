@@ -59,6 +59,8 @@ struct TransferState {
     at_work: u32,
     parts: BTreeMap<u32, (Part, u64)>,
     error: Option<StoreError>,
+    /// A lane ends it: nothing more of it is sent.
+    is_over: bool,
 }
 
 /// Where a transfer stands after one of its lanes has ended a part.
@@ -174,7 +176,7 @@ impl Transfer {
     /// A part for a lane; of a stream `Some(0)`: the lane reads which it is.
     pub(super) fn claim(&self) -> Option<u32> {
         let mut state = self.state.lock();
-        if state.error.is_some() {
+        if state.error.is_some() || state.is_over {
             return None;
         }
         let number = match &self.content {
@@ -216,7 +218,8 @@ impl Transfer {
         self.state.lock().error.is_some()
     }
 
-    /// A lane has ended its part: it is at the store, there was none left, or it failed.
+    /// A lane has ended its part: it is at the store, there was none left, or it failed. Over it is once: the
+    /// others may still find it among those under way when its error has been taken.
     pub(super) fn leave(&self, outcome: Result<Option<(Part, u64)>, StoreError>) -> Stand {
         if let Ok(Some((part, _))) = &outcome {
             let sum = part.sum.as_ref().map(|sum| hex::encode(&sum.value));
@@ -240,16 +243,20 @@ impl Transfer {
             Err(error) => drop(state.error.get_or_insert(error)),
         }
         let is_done = state.error.is_some() || state.todo.is_empty() && !state.flows;
-        if is_done && state.at_work == 0 { Stand::Over } else { Stand::Open }
+        if !is_done || state.at_work > 0 || state.is_over {
+            return Stand::Open;
+        }
+        state.is_over = true;
+        Stand::Over
     }
 
     /// It ends for `error` where no lane is at work on it and none will be: whether it does.
     pub(super) fn breaks_off(&self, error: StoreError) -> bool {
         let mut state = self.state.lock();
-        let is_open = state.error.is_none() && (!state.todo.is_empty() || state.flows);
+        let is_open = !state.is_over && state.error.is_none() && (!state.todo.is_empty() || state.flows);
         let is_left = is_open && state.at_work == 0;
         if is_left {
-            state.error = Some(error);
+            (state.error, state.is_over) = (Some(error), true);
         }
         is_left
     }
@@ -299,5 +306,36 @@ impl Transfer {
     /// All that was noted.
     pub(super) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lanes that its end wakes find it among those under way still.
+    #[test]
+    fn what_is_over_is_ended_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        std::fs::write(&path, "abc").unwrap();
+        let of_three = || {
+            let content = (Whole::File(FileSource::open(&path).unwrap()), 3);
+            let plan = (Plan::of_part(1), None);
+            Transfer::of_parts((0, "u".to_owned()), plan, content, None, Vec::new(), false)
+        };
+        let error = || StoreError::Source("no".to_owned());
+        let transfer = of_three();
+        assert_eq!([transfer.claim(), transfer.claim()], [Some(1), Some(2)]);
+        assert_eq!(transfer.leave(Err(error())), Stand::Open);
+        let part = Part { number: 1, tag: String::new(), sum: None };
+        assert_eq!(transfer.leave(Ok(Some((part, 1)))), Stand::Over);
+        assert!(transfer.take_error().is_some());
+        assert_eq!(transfer.claim(), None);
+        assert!(!transfer.breaks_off(error()));
+        // The same of one that a stop has ended.
+        let transfer = of_three();
+        assert!(transfer.breaks_off(error()) && transfer.take_error().is_some());
+        assert!(transfer.claim().is_none() && !transfer.breaks_off(error()));
     }
 }

@@ -1,23 +1,21 @@
 //! Uploads whose beginning was never answered: nobody knows their ids, and some stores keep them, and bill
 //! for them, until somebody looks.
 
-use weir_codec::digest::Algorithm;
-
 use super::{Object, Upload, Uploads};
 use crate::caller::Caller;
 use crate::error::StoreError;
 
-/// Begins an upload, and takes away what was begun without an answer. `others` were there before; `None`:
-/// that is not known, and nothing is taken away. `is_kept`: a journal knows that it was to begin, and the
-/// next run looks.
-pub(super) fn begin(
+/// Has `begin` begin an upload, and takes away what was begun without an answer. `others` were there before;
+/// `None`: that is not known, and nothing is taken away. `is_kept`: a journal knows that it was to begin, and
+/// the next run looks.
+pub(crate) fn begin(
     uploads: &dyn Uploads,
     caller: &mut Caller<'_>,
     object: &Object<'_>,
-    algorithm: Option<Algorithm>,
     (others, is_kept): (Option<&[String]>, bool),
+    begin: &mut dyn FnMut(&mut Caller<'_>) -> Result<String, StoreError>,
 ) -> Result<String, StoreError> {
-    let begun = uploads.begin(caller, object, algorithm);
+    let begun = begin(caller);
     let (Some(others), most @ 1..) = (others, caller.unanswered() as usize) else { return begun };
     match &begun {
         Ok(id) => abort(uploads, &mut caller.clearing(), object, (others, Some(id)), most),

@@ -286,9 +286,10 @@ impl<'a> Watch<'a> {
 
     pub(super) fn finish(self) -> RunReport {
         let interrupted = self.run.is_stopped();
-        let unfinished = || match interrupted {
-            true => StoreError::Http(GetError::Interrupted),
-            false => StoreError::Usage("not finished, because the run ended early".to_owned()),
+        let unfinished = || match self.run.queue.refusal() {
+            _ if interrupted => StoreError::Http(GetError::Interrupted),
+            Some(why) => StoreError::Local(why),
+            None => StoreError::Usage("not finished, because the run ended early".to_owned()),
         };
         let mut jobs = self.run.queue.take_reports(unfinished);
         if let (Some(note), Some(first)) = (self.run.throttle_note(), jobs.first_mut()) {

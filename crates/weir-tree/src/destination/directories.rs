@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
+use weir_units::nofile;
 
 use super::attributes::{self, Was};
 use super::{Shared, Target, keep_set};
@@ -17,9 +18,11 @@ use crate::entry::{self, Entry, Name};
 use crate::error::{CREATE_WAY, TreeError};
 use crate::source;
 
-/// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024
-/// descriptors.
-const OPEN: usize = 128;
+/// Directories held open: enough for the files under way at a time, and an eighth of the usual limit of 1024
+/// descriptors, or of a smaller one.
+fn most_open() -> usize {
+    nofile::share(8, 128)
+}
 
 /// Mode of a directory that is being filled: nobody else looks in before it has its own mode.
 const FILLING: u32 = 0o700;
@@ -127,7 +130,7 @@ impl Directories {
             other => other,
         };
         let directory = Arc::new(Directory::from(opened?));
-        if self.open.len() >= OPEN {
+        if self.open.len() >= most_open() {
             let oldest = self.open.iter().min_by_key(|(_, slot)| slot.used).map(|(path, _)| path.clone());
             oldest.map(|path| self.open.remove(&path));
         }

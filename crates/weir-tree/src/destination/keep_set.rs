@@ -39,8 +39,10 @@ impl KeepSet {
         let last = aside::was(last);
         let middle = last.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART));
         let Some(middle) = middle else { return false };
-        let digits = middle.first_chunk::<16>().filter(|_| middle.len() == 2 * blake3::OUT_LEN);
-        let short = digits.and_then(|digits| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        // What `entry::stand_in` ends with.
+        let digits = middle.split_last_chunk::<16>().filter(|(before, _)| before.ends_with(b"."));
+        let digits = digits.and_then(|(_, digits)| std::str::from_utf8(digits).ok());
+        let short = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         self.contains(middle) || short.is_some_and(|digest| self.has(digest))
     }
 

@@ -11,6 +11,9 @@ use crate::error::TreeError;
 use crate::filter::{Filter, Side};
 use crate::source;
 
+/// What is no data and stays, in words.
+pub const SPECIAL: &str = "a device, pipe or socket";
+
 /// A directory that is not there, and that something is to be put into: with all that is to be in it, it is
 /// left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl Target {
                 Some(FileType::Directory) => continue,
                 Some(FileType::RegularFile) => Some("a file"),
                 Some(FileType::Symlink) => Some("a symbolic link"),
-                Some(_) => Some("a device, pipe or socket"),
+                Some(_) => Some(SPECIAL),
                 None => None,
             };
             return Ok(Some(Barrier { name, there }));

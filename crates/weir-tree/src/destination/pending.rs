@@ -62,12 +62,11 @@ enum Standing {
     Finished,
 }
 
-/// The names that the part of a file may have: `.NAME.weir-part`, and with a digest of NAME where that is too
-/// long, which a file system may find of shorter names too.
+/// The names that the part of a file may have: `.NAME.weir-part`, and with what stands for NAME where that is
+/// too long, which a file system may find of shorter names too.
 pub(super) fn part_names(last: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let plain = (last.len() + 1 + PART.len() <= MAX_COMPONENT).then(|| last.to_vec());
-    let short = blake3::hash(last).to_hex().as_bytes().to_vec();
-    plain.into_iter().chain([short]).map(|middle| [b".", &middle[..], PART].concat())
+    plain.into_iter().chain([entry::stand_in(last)]).map(|middle| [b".", &middle[..], PART].concat())
 }
 
 /// Is it the name of a part or of a file in passing?

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weir_codec::codec::Codec;
@@ -9,7 +10,8 @@ use weir_cp::wire::message::{Ports, Transport};
 use weir_cp::wire::modes::ModeChange;
 use weir_units::Rate;
 
-use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT};
+use super::get::parse_wait;
+use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT, STORES};
 use super::selection::rsync_bytes;
 use super::values::{RateLimit, parse_rate_limit};
 use super::{Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What};
@@ -125,6 +127,9 @@ pub struct Cp {
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
+    /// Wait at most SECONDS in a row when a store asks for it.
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait, help_heading = STORES)]
+    pub max_wait: Duration,
 }
 
 /// What scp and rsync do when they are told to, and weir always or with `-a`: taken, so that a line which

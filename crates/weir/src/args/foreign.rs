@@ -15,7 +15,7 @@ const TABLE: &[Row] = &[
     ("get", &["--split", "--max-connection-per-server"], "-c N sets how many connections a file gets"),
     (
         "get",
-        &["-Z", "--parallel", "--parallel-max", "--max-concurrent-downloads", "--max-threads"],
+        &["--parallel-max", "--max-concurrent-downloads", "--max-threads"],
         "files are fetched in parallel anyway; -j N sets how many",
     ),
     ("get", &["--tries", "-t", "--max-tries"], "it is --retries N, which does not count the first try"),
@@ -24,11 +24,7 @@ const TABLE: &[Row] = &[
         &["--waitretry", "--retry-delay", "--retry-wait"],
         "pauses grow by themselves, and a server's own wait is kept to up to --max-wait SECONDS; leave it out",
     ),
-    (
-        "get",
-        &["--retry-all-errors", "--retry-connrefused"],
-        "temporary failures are retried anyway; leave it out",
-    ),
+    ("get", &["--retry-all-errors"], "temporary failures are retried anyway; leave it out"),
     (
         "get",
         &["-m", "--max-time", "--retry-max-time"],
@@ -134,11 +130,7 @@ const TABLE: &[Row] = &[
     ),
     ("get", &["--capath", "--ca-directory"], "--cacert FILE takes one file of authorities"),
     ("get", &["-e", "--referer"], "-H 'Referer: URL' sends it"),
-    (
-        "get",
-        &["-#", "--progress-bar", "--show-progress", "--progress", "--no-progress-meter"],
-        "progress is shown on every terminal; leave it out",
-    ),
+    ("get", &["--no-progress-meter"], "progress is shown on terminals alone; -q shows none, and no summary"),
     ("get", &["-w", "--write-out"], "--json prints a record of what happened"),
     (
         "get",
@@ -225,7 +217,6 @@ const TABLE: &[Row] = &[
     ),
     ("get", &["--url"], "a URL needs no flag"),
     ("get", &["-V", "--version"], "it is 'weir --version'"),
-    ("get", &["--no-buffer"], "-o - passes bytes on as they come; leave it out"),
     (
         "get",
         &["--no-keepalive", "--keepalive-time", "--no-http-keep-alive"],
@@ -275,7 +266,6 @@ const TABLE: &[Row] = &[
     ("get", &["--backups"], "an existing file is replaced, or kept by --no-clobber; move it away first"),
     ("get", &["--unlink"], "a file is replaced by a new one as it is complete; leave it out"),
     ("get", &["--no-dns-cache"], "each name is asked of this host's resolver once a run; leave it out"),
-    ("get", &["--remove-on-error"], "a file gets its name only when complete; leave it out"),
     ("get", &["--next"], "all URLs share one set of flags; run weir once for each"),
     (
         "get",

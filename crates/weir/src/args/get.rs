@@ -42,7 +42,7 @@ pub struct Get {
     pub output: Vec<String>,
     /// Also fetch the URLs in LIST, one URL or URL<TAB>NAME a line, with '#' comments; '-' reads stdin.
     #[arg(short = 'i', long = "input", value_name = "LIST", value_parser = habits::parse_list)]
-    pub list: Option<String>,
+    pub list: Vec<String>,
     /// Write a line of JSON for each file to FILE as it ends ('-' writes to stdout).
     #[arg(long, value_name = "FILE|-")]
     pub json_files: Option<PathBuf>,
@@ -105,7 +105,7 @@ pub struct Get {
     pub checksum: Vec<String>,
     /// Require the digests listed at URL or in a file (such as SHA256SUMS).
     #[arg(long, value_name = "URL", help_heading = VERIFICATION)]
-    pub checksum_from: Option<String>,
+    pub checksum_from: Vec<String>,
     /// Keep a file whose digest differs from the one the server declares; the record says so.
     #[arg(long, help_heading = VERIFICATION)]
     pub ignore_digest: bool,
@@ -223,7 +223,7 @@ fn parse_redirects(text: &str) -> Result<usize, String> {
 }
 
 /// `600`, `0`: seconds, a year at most.
-fn parse_wait(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
     match seconds(text, &["", "s"]) {
         Some(seconds) if seconds <= 31_536_000.0 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, such as 600, or 0 for no wait at all".to_owned()),

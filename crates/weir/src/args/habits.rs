@@ -7,8 +7,8 @@ use clap::Args;
 use url::Url;
 use weir_get::object;
 
-use super::Get;
 use super::headings::OPTIONS;
+use super::{Get, GivenFields};
 
 /// Flags of curl and wget that weir takes so that a habit is no error.
 #[derive(Debug, Args)]
@@ -34,6 +34,19 @@ pub struct Habits {
     /// Do not expand brackets and braces in URLs. Always on; accepted for compatibility.
     #[arg(short = 'g', long, hide = true)]
     pub globoff: bool,
+    /// Fetch files in parallel (curl). Always on; accepted for compatibility.
+    #[arg(short = 'Z', long, hide = true)]
+    pub parallel: bool,
+    /// Show progress on a terminal. Always on; accepted for compatibility.
+    #[arg(short = '#', long, hide = true, alias = "show-progress")]
+    pub progress_bar: bool,
+    /// How progress looks (wget); accepted for compatibility.
+    #[arg(long, hide = true, value_name = "LOOK")]
+    pub progress: Option<String>,
+    /// Retry a refused connection, pass bytes on at once, give no broken file its name. Always on; accepted
+    /// for compatibility.
+    #[arg(long, hide = true, aliases = ["no-buffer", "remove-on-error"])]
+    pub retry_connrefused: bool,
     /// Resume a file that another program left unfinished (weir's own are always resumed).
     #[arg(long = "continue", help_heading = OPTIONS)]
     pub resume: bool,
@@ -151,7 +164,7 @@ pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Letters of `weir get` without a value that stand before wget's and curl's `-O`.
-const SWITCHES: &str = "qsSfLgkvNJ46";
+const SWITCHES: &str = "qsSfLgkvNJZ#46";
 
 /// `schemes`, as curl's `--proto` has them, name `scheme`.
 fn allows(schemes: &str, scheme: &str) -> bool {
@@ -182,32 +195,12 @@ impl Habits {
 }
 
 impl Get {
-    /// What is about whole files does not go with a part of one.
-    fn refuse_beside_a_range(&self) -> Result<(), String> {
-        let Some(range) = &self.range else { return Ok(()) };
-        let others = [
-            (
-                self.checksum_from.is_some(),
-                "--checksum-from is of whole files; --checksum ALG:HEX is of the part",
-            ),
-            (self.compressed, "--compressed changes the bytes that it counts; leave one of them out"),
-            (self.timestamping, "-N compares whole files; leave it out (-R gives a part the server's time)"),
-            (
-                self.habits.resume || self.habits.continue_at.is_some(),
-                "-C - goes on with a whole file; leave it out, since a part that weir began is gone on with anyway",
-            ),
-        ];
-        match others.iter().find(|(is_given, _)| *is_given) {
-            Some((_, why)) => Err(format!("-r {range} fetches a part, and {why}")),
-            None => Ok(()),
-        }
-    }
-
     /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
     pub fn with_habits(mut self) -> Result<Get, String> {
         // wget has no such flags, or has not with its own -O.
         let habits = &self.habits;
-        let is_curls = habits.location || habits.fail || habits.show_error || habits.remote_name;
+        let of_curl = [habits.location, habits.fail, habits.show_error, habits.remote_name, habits.parallel];
+        let is_curls = of_curl.contains(&true) || habits.progress_bar;
         if habits.ambiguous_output && !(is_curls && self.urls.iter().all(|url| is_link(url))) {
             return Err("-O has two meanings: for curl's, leave it out (the server's name is the default); \
                         for wget's -O FILE say -o FILE"
@@ -218,11 +211,9 @@ impl Get {
                         aria2c's -x N is -c N"
                 .to_owned());
         }
-        if self.allow_http_redirect && !self.habits.allows_http() {
-            let why = "--proto leaves http out, and --allow-http-redirect leads to it; leave one of them out";
-            return Err(why.to_owned());
+        if let Some(why) = self.contradicts() {
+            return Err(why);
         }
-        self.refuse_beside_a_range()?;
         self.voice.quiet |= self.habits.silent;
         self.insecure |= self.habits.no_check_certificate;
         if self.habits.no_proxy {
@@ -233,8 +224,21 @@ impl Get {
             let folder = if folder.is_empty() { "." } else { folder.trim_end_matches('/') };
             self.output = vec![format!("{folder}/")];
         }
-        self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
         Ok(self)
+    }
+
+    /// The fields of requests: those of `-H`, and the name of `-A` where they say nothing of it, as curl and
+    /// wget have it.
+    pub fn fields(&self) -> Result<GivenFields, String> {
+        let mut given = GivenFields::read(&self.headers)?;
+        let mut names = given.sent.iter().map(|(name, _)| name).chain(&given.removed);
+        let has_name = names.any(|name| name.eq_ignore_ascii_case("user-agent"));
+        if let Some(name) = self.habits.user_agent.as_ref().filter(|_| !has_name) {
+            let own = GivenFields::read(&[format!("User-Agent: {name}")])?;
+            given.sent.extend(own.sent);
+            given.removed.extend(own.removed);
+        }
+        Ok(given)
     }
 }
 

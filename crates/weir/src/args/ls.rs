@@ -1,7 +1,10 @@
 //! `weir ls`: its arguments.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Args};
 
+use super::get::parse_wait;
 use super::{StoreArgs, StoreNetworkArgs};
 
 const EXAMPLES: &str = "\
@@ -47,6 +50,9 @@ pub struct Ls {
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
+    /// Wait at most SECONDS in a row when a store asks for it.
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait)]
+    pub max_wait: Duration,
     /// Print decisions and their reasons; repeat for more.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,

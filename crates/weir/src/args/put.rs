@@ -8,6 +8,7 @@ use weir_codec::Algorithm;
 use weir_store::upload::job::Check;
 use weir_units::Bytes;
 
+use super::get::parse_wait;
 use super::headings::{ATTRIBUTES, FAILURES, OUTPUT, REQUESTS, SPEED, VERIFICATION};
 use super::values::{RateLimit, parse_rate_limit};
 use super::{Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
@@ -104,6 +105,9 @@ pub struct Put {
     /// Give up on connecting after SECONDS [default: --timeout].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = FAILURES)]
     pub connect_timeout: Option<Duration>,
+    /// Wait at most SECONDS in a row when a server asks for it (Retry-After).
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait, help_heading = FAILURES)]
+    pub max_wait: Duration,
 
     /// Send this header field with each request of a plain PUT, as get does.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", help_heading = REQUESTS)]

@@ -32,7 +32,7 @@ pub struct What {
     #[arg(long)]
     pub checksum: bool,
     /// Delete entries at the target that the source folders lack or have as another kind, except excluded
-    /// ones.
+    /// ones, and devices, pipes and sockets in the way of what is copied.
     #[arg(long)]
     pub delete: bool,
     /// What is left out.

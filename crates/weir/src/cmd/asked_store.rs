@@ -1,18 +1,22 @@
 //! A store that a command asks, from its flags and the environment: the bucket, and the way to it.
 
+use std::collections::BTreeSet;
+use std::env::VarError;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::{Http, Version, Who};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::trust::Trust;
 use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
-use weir_store::caller::CallerSetup;
+use weir_store::caller::{Caller, CallerSetup};
 use weir_store::environment::{End, Environment};
 use weir_store::network::{Network, Stop};
 use weir_store::settings::{Settings, StoreFlags};
@@ -27,21 +31,40 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// As many attempts as a download has.
 pub const RETRIES: u32 = 5;
 
-/// What this process's environment says.
+/// Which authorities are trusted for stores.
+const BUNDLE: &str = "AWS_CA_BUNDLE";
+
+/// What this process's environment says. A variable that is not UTF-8 is set all the same: whoever reads it
+/// refuses what it then holds, in place of going on as if the user had said nothing.
 pub fn own_variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    match std::env::var(name) {
+        Ok(text) => Some(text),
+        Err(VarError::NotPresent) => None,
+        // Paths, which may have any name: of a home, in which nothing is looked for then, and of what is also
+        // read as a path.
+        Err(VarError::NotUnicode(_)) if matches!(name, "HOME" | BUNDLE) || name.starts_with("XDG_") => None,
+        Err(VarError::NotUnicode(text)) => {
+            if TOLD.lock().insert(name.to_owned()) {
+                tracing::warn!("{name} is not UTF-8; write it so, or unset it");
+            }
+            Some(text.to_string_lossy().into_owned())
+        }
+    }
 }
 
 /// The authorities of `--cacert` and of the environment.
 pub fn trust(cacert: Option<&Path>) -> Trust {
-    trust_by(cacert, std::env::var_os("AWS_CA_BUNDLE"))
+    trust_by(cacert, std::env::var_os(BUNDLE))
 }
 
 /// The same where `bundle` is what `AWS_CA_BUNDLE` says.
 fn trust_by(cacert: Option<&Path>, bundle: Option<OsString>) -> Trust {
-    let authorities = cacert.map(Into::into).or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
-    let of_stores = bundle.filter(|text| !text.is_empty()).map(Into::into);
-    Trust { authorities, of_stores, ..Trust::default() }
+    let is_set = |text: &OsString| !text.is_empty();
+    let named = std::env::var_os("SSL_CERT_FILE").filter(is_set).filter(|_| cacert.is_none());
+    let named_by = named.as_ref().map(|_| "SSL_CERT_FILE");
+    let authorities = cacert.map(Into::into).or(named.map(Into::into));
+    Trust { authorities, named_by, of_stores: bundle.filter(is_set).map(Into::into), ..Trust::default() }
 }
 
 /// The network as `args` and the environment say, until `stop` is set.
@@ -65,8 +88,8 @@ fn network_by(
 ) -> anyhow::Result<Network> {
     let said = Said { proxy: args.proxy.as_deref(), exempt: args.noproxy.as_deref() };
     let proxies = Proxies::new(said, environment)?;
-    let bundle = environment("AWS_CA_BUNDLE").map(OsString::from);
-    let bundle = bundle.or_else(|| std::env::var_os("AWS_CA_BUNDLE"));
+    let bundle = environment(BUNDLE).map(OsString::from);
+    let bundle = bundle.or_else(|| std::env::var_os(BUNDLE));
     let trust = trust_by(args.cacert.as_deref(), bundle);
     let flag = Stop::default();
     flag.set(stop);
@@ -116,6 +139,21 @@ impl StoreWay {
     }
 }
 
+/// The pattern that `url` is, is the key of an object, letter by letter: that one is meant. Who may list and
+/// not look goes by the pattern.
+pub fn is_an_object(store: &dyn Store, caller: CallerSetup<'_>, url: &StoreUrl) -> Result<bool, StoreError> {
+    if url.is_prefix() {
+        return Ok(false);
+    }
+    // Any size will do: whether it is there is all that is asked.
+    match store.lists().look(&mut Caller::new(caller), &url.key, None, Some(0)) {
+        Ok(looked) => Ok(looked.is_some()),
+        Err(StoreError::Key { .. }) => Ok(false),
+        Err(error) if error.is_withheld() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// How its requests are made where nobody watches the sockets.
 pub fn caller<'a>(http: &'a Http, clock: &'a StageClock, stop: &'a AtomicBool) -> CallerSetup<'a> {
     CallerSetup {
@@ -125,6 +163,7 @@ pub fn caller<'a>(http: &'a Http, clock: &'a StageClock, stop: &'a AtomicBool) -
         stop,
         timeout: TIMEOUT,
         connect_timeout: TIMEOUT,
+        max_wait: MAX_WAIT,
         retries: RETRIES,
     }
 }

@@ -3,7 +3,7 @@
 mod foretold;
 mod lines;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use weir_report::{json, terminal};
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
-pub use self::lines::Would;
+pub use self::lines::{Changes, Would};
 use crate::args::{Cp, How, VERSION};
 use crate::calibration;
 use crate::cmd::chosen;
@@ -57,12 +57,12 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     }
     let stop = tui::stop_beside(view)?;
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
-    let (mut pace, mut would) = (Pace::default(), Would::default());
+    let (mut pace, mut would, changes) = (Pace::default(), Would::default(), Changes::new(&cp.voice));
     let mut report = session::run(&job, &stop, &mut |now| match &now.would {
         Some((deed, name)) => {
             live.clear();
             would.count(deed);
-            lines::say(cp, &job, deed, name);
+            changes.say(&lines::line(cp, &job, deed, name));
         }
         None => {
             // Not before the session stands: ssh may have asked for a password.
@@ -90,8 +90,11 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
     }
     page::keep(&cp.voice, &record)?;
-    Ok(exit_code(&report))
+    changes.end(exit_code(&report))
 }
+
+/// Notes in words, also of a thousand hosts.
+const MOST_NOTES: usize = 100;
 
 /// What keys do in the live view.
 const KEYS: &str = "q ends it, what came is kept";
@@ -229,6 +232,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "others": report.totals.others,
         "deleted": report.totals.deleted,
         "failed": report.problems.failed().count,
+        "notes": notes([&report.problems]),
         "packed": report.totals.packed,
         "cipher": report.cipher,
         "calibration": goes_by(job),
@@ -284,6 +288,24 @@ pub fn problem_records(problems: &Problems) -> Vec<FileRecord> {
     problems.failed().first.iter().map(record).collect()
 }
 
+/// What is worth a word beside what failed, of one session or of several: each once, and how many there are
+/// beyond those.
+pub fn notes<'a>(sessions: impl IntoIterator<Item = &'a Problems>) -> Vec<String> {
+    let (mut words, mut seen, mut more) = (Vec::new(), HashSet::new(), 0);
+    for notes in sessions.into_iter().map(Problems::notes) {
+        more += notes.more();
+        for Problem { failure, .. } in &notes.first {
+            match seen.insert(&failure.words) {
+                true if words.len() < MOST_NOTES => words.push(failure.words.clone()),
+                true => more += 1,
+                false => {}
+            }
+        }
+    }
+    words.extend((more > 0).then(|| format!("{more} more")));
+    words
+}
+
 /// Where each end's threads were over the whole run, in seconds, all of an end's threads together.
 fn stages(report: &Report) -> serde_json::Value {
     let whole = merged(&report.evidence.intervals);
@@ -325,12 +347,13 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
             "note: foreign connections to the data port {times} were rejected; block them with a firewall (--port-range)"
         )?;
     }
-    let notes = report.problems.notes();
-    for problem in &notes.first {
-        writeln!(stderr, "note: {}", weir_report::escape::escape(&problem.failure.words))?;
-    }
-    if notes.more() > 0 {
-        writeln!(stderr, "note: {} more", notes.more())?;
+    say_notes(&notes([&report.problems]), &mut stderr)
+}
+
+/// A line for each of [`notes`].
+pub fn say_notes(notes: &[String], to: &mut dyn Write) -> anyhow::Result<()> {
+    for note in notes {
+        writeln!(to, "note: {}", weir_report::escape::escape(note))?;
     }
     Ok(())
 }
@@ -342,6 +365,10 @@ fn detour(job: &Job, way: Option<Way>) -> Option<&'static str> {
         (Way::Ssh, Some(_)) => Some(
             "the data went through this machine inside two ssh connections: for each a processor here and one there encrypts, and 2 MB a \
              round trip are the most",
+        ),
+        (Way::Ssh, None) if job.host.name.is_none() => Some(
+            "the data went through one pipe between two processes here: connections over the loopback interface, which \
+             ip link set lo up brings up, are faster",
         ),
         (Way::Ssh, None) => Some(
             "the data went inside ssh: one processor encrypts at each end, and 2 MB a round trip are the most",

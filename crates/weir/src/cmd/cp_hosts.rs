@@ -20,7 +20,7 @@ use weir_fleet::launch::hosts::Grouped;
 use weir_report::escape::escape;
 use weir_report::progress::Progress;
 use weir_report::{json, terminal};
-use weir_units::{Bytes, Rate, human_duration};
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 pub(super) use self::list::HostList;
 use crate::args::{Cp, VERSION};
@@ -96,9 +96,7 @@ fn refuse(args: &Cp) -> Result<(), Usage> {
 }
 
 fn job(args: &Cp) -> anyhow::Result<ChainJob> {
-    if let Some(said) = args.ssh.taken(true) {
-        return Err(Usage(said).into());
-    }
+    args.ssh.check(true)?;
     let list = HostList::read(args.to_hosts.as_deref().unwrap_or_default())?;
     let (from, sources) = route::sources(&args.paths)?;
     let (options, names) = chosen::options(&args.what, sources.len())?;
@@ -203,15 +201,31 @@ fn code_of(host: &HostReport) -> u8 {
     }
 }
 
-/// A line for each host.
+/// Notes, a line for each host, and whether the same command goes on.
 pub(super) fn say_hosts(job: &ChainJob, report: &ChainReport, to: &mut dyn Write) -> anyhow::Result<()> {
+    cp::say_notes(&notes(report), to)?;
     for (host, end) in job.hosts.iter().zip(&report.hosts) {
         writeln!(to, "{}", escape(&line_of(job, host, end)))?;
     }
     if let Some(index) = report.held_by().filter(|_| report.hosts.len() > 1) {
         writeln!(to, "{}", escape(&format!("the chain was held {}", hop_in_words(job, report, index))))?;
     }
+    // Else a host that was never reached, or cannot write, has to be mended first.
+    if matches!(exit_code(report), 4 | INTERRUPTED) {
+        writeln!(to, "incomplete: run the same command again to resume")?;
+    }
     Ok(())
+}
+
+/// Of the source as they are, of a host with its name before them.
+fn notes(report: &ChainReport) -> Vec<String> {
+    let reports = report.hosts.iter().filter_map(|host| host.report.as_ref());
+    cp::notes(reports.map(|report| &report.problems))
+}
+
+/// Files of which a host had one of the source's size and time, and nothing was read to compare them.
+fn unread(job: &ChainJob, end: &HostReport) -> u64 {
+    if job.options.checksum { 0 } else { end.unchanged() }
 }
 
 fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
@@ -225,10 +239,17 @@ fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
                 false if failed > 0 => format!(", without {failed} paths that failed"),
                 false => format!(", without what did not come to {from}"),
             };
-            let state = if end.has_all() { "complete and verified" } else { "incomplete" };
+            let state = match (end.has_all(), unread(job, end)) {
+                (true, 0) => "complete and verified".to_owned(),
+                (true, files) => {
+                    let by = if job.options.selection.size_only { "size" } else { "size and time" };
+                    format!("complete ({} by {by})", counted(files, "file"))
+                }
+                (false, _) => "incomplete".to_owned(),
+            };
             format!("{state} after {}, {moved} from {from}{but}", human_duration(*elapsed))
         }
-        _ => format!("failed: {}", end.error.as_deref().unwrap_or("nothing came to it")),
+        _ => format!("failed: {}", end.error.as_deref().unwrap_or(record::NOTHING_CAME)),
     };
     let out = end.taken_out.iter().map(|why| format!("; taken out of the chain: {why}")).collect::<String>();
     format!("{}: {state}{}", host.name, if end.standing == Standing::Complete { out } else { String::new() })
@@ -273,6 +294,7 @@ mod tests {
                 elapsed: None,
                 sessions,
                 behind: 0.0,
+                came: 0,
                 lacks: false,
             };
             assert_eq!(code_of(&lost), code, "{sessions} sessions");

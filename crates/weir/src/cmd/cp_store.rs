@@ -92,7 +92,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if let Some(seen) = &outcome.way.evidence {
         evidence::keep(cp.evidence.as_deref(), seen)?;
     }
-    Ok(outcome.code)
+    outcome.changes.end(outcome.code)
 }
 
 /// Flags that stand for what no store has, or for the way between hosts.

@@ -23,7 +23,7 @@ use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
 use weir_store::network::{Network, Stop};
 
-use crate::args::{Get, GivenFields, Jobs};
+use crate::args::{Get, Jobs};
 use crate::calibration;
 use crate::cmd::asked_store;
 use crate::cmd::get_beside;
@@ -59,10 +59,12 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     if get.habits.create_dirs {
         make_folders(&get.output)?;
     }
-    let options = options(get);
-    if let Some(path) = &get.json_files {
-        check_each(get, path)?;
+    if get.compressed && get.resumes() {
+        tracing::warn!(
+            "--compressed decodes a file from its start: one that another program left unfinished is not gone on with"
+        );
     }
+    let options = options(get);
     if let Some(url) = get_prefix::meant(get)?
         && let Some(code) = run_prefix(get, &url, &reserved, front)?
     {
@@ -72,7 +74,7 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     let network = network(get, front)?;
     let interrupted = network.stop.clone();
     let buckets = stores::buckets(&get.store, network)?;
-    let asked = Asked::read(get, Arc::clone(&buckets))?;
+    let asked = Asked::read(get, Arc::clone(&buckets), &reserved)?;
     let user = get_who::user(&get.login, get.user.as_deref(), asked.first());
     let (http, plain, fields) = http(get, user.clone())?;
     let http = http.in_zones(asked.zones());
@@ -93,7 +95,7 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     let (mut source, journal) = asked.source(get, places, sums, Arc::clone(&endings))?;
     reserved.extend(journal.as_ref().and_then(|journal| get_list::reserved(get, journal)));
     let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
-    let gathered = Gathered::new(each, journal, buckets, Arc::clone(&endings));
+    let gathered = Gathered::new(each, journal, buckets, Arc::clone(&endings)).in_turns(source.turns());
     gone.into_iter().for_each(|bad| gathered.unknown(bad));
     let task = Task { source: &mut source, results: &gathered, reserved };
     let mut report = engine::run(task, &options, &http, &stop, front.begin(&title, count));
@@ -102,7 +104,7 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     calibration::set_disk_alone(&mut report.evidence.facts);
     let finished = endings.finish(&stop);
     let gains = gathered.end(&report, finished.as_deref().unwrap_or_default())?;
-    let code = tell(get, get.list.is_some(), &report, gains, front)?;
+    let code = tell(get, !get.list.is_empty(), &report, gains, front)?;
     saved?;
     finished?;
     Ok(code)
@@ -186,17 +188,6 @@ fn title(asked: &Asked<Order>, buckets: &Buckets) -> String {
     }
 }
 
-/// Stdout takes one thing.
-fn check_each(get: &Get, path: &Path) -> Result<(), Usage> {
-    let other = match path.as_os_str() == "-" {
-        false => return Ok(()),
-        true if get.voice.json => "--json",
-        true if get.output.iter().any(|output| output == "-") => "-o -",
-        true => return Ok(()),
-    };
-    Err(Usage(format!("--json-files - and {other} both want stdout; give --json-files a file")))
-}
-
 fn trust(get: &Get) -> Trust {
     Trust { insecure: get.insecure, ..asked_store::trust(get.cacert.as_deref()) }
 }
@@ -206,7 +197,7 @@ fn proxies(get: &Get, reach: &Reach) -> anyhow::Result<Proxies> {
     // A socket of this machine is the whole way.
     Ok(match reach.unix {
         Some(_) => Proxies::default(),
-        None => Proxies::new(said, |name| std::env::var(name).ok())?,
+        None => Proxies::new(said, asked_store::own_variable)?,
     })
 }
 
@@ -231,7 +222,7 @@ pub(super) type Fields = Vec<(String, String)>;
 
 /// The network as the user, the same as nobody, and the user's own fields.
 pub(super) fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
-    let fields = GivenFields::read(&get.headers).map_err(Usage)?;
+    let fields = get.fields().map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
         return Err(Usage(why).into());
@@ -292,7 +283,7 @@ fn options(get: &Get) -> Options {
         fresh: get.force,
         newer: get.timestamping,
         remote_time: get.remote_time,
-        go_on: get.habits.resume || get.habits.continue_at.is_some(),
+        go_on: get.resumes(),
         sync: get.sync,
         existing: if get.no_clobber { Existing::Stays } else { Existing::Replaced },
         temp_dir: get.temp_dir.clone(),

@@ -62,7 +62,7 @@ impl Described {
 /// Asks for the one object that `get` names. `None`: there is no such object.
 pub fn describe(get: &Get, front: &mut dyn Front) -> anyhow::Result<Option<Described>> {
     let text = match &get.urls[..] {
-        [one] if get.list.is_none() => one,
+        [one] if get.list.is_empty() => one,
         _ => return Err(Usage("expected one url".to_owned()).into()),
     };
     if get_hubs::names_hub(text) {

@@ -14,6 +14,8 @@ use weir_get::job::Output;
 use weir_get::sink::Stream;
 use weir_report::schema::FileRecord;
 
+use crate::voice;
+
 /// Between two looks whether a pipe has a reader.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -44,10 +46,13 @@ struct Line<'a> {
     file: &'a FileRecord,
 }
 
+fn cannot(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
 impl EachFile {
     /// To the file at `path`, or to stdout (`-`). What `path` held before is gone.
     pub fn open(path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<EachFile> {
-        let cannot = || format!("cannot write {}", path.display());
         let to = match Output::to(path.to_owned()) {
             _ if path.as_os_str() == "-" => To::Pipe(Box::new(Stream::stdout(Vec::new(), Arc::clone(stop))?)),
             Output::Pipe(pipe) => {
@@ -56,7 +61,7 @@ impl EachFile {
                     !stop.load(Relaxed)
                 })?))
             }
-            _ => To::File(std::fs::File::create(path).with_context(cannot)?),
+            _ => To::File(std::fs::File::create(path).with_context(|| cannot(path))?),
         };
         let state = EachFileState { to, written: 0, failed: None };
         Ok(EachFile { path: path.to_owned(), state: Mutex::new(state) })
@@ -68,11 +73,11 @@ impl EachFile {
         line.push(b'\n');
         let mut state = self.state.lock();
         if state.failed.is_none()
-            && let Err(error) = state.write(&line)
+            && let Err(error) = state.write(&self.path, &line)
         {
             // A run that is to stop says so itself.
             if !matches!(error.downcast_ref(), Some(GetError::Interrupted)) {
-                tracing::warn!("cannot write {}: {error:#}; the files are fetched", self.path.display());
+                tracing::warn!("{}; the files are fetched", voice::words(&error));
             }
             state.failed = Some(error);
         }
@@ -81,18 +86,17 @@ impl EachFile {
     /// All have been told; the error if they could not be.
     pub fn end(self) -> anyhow::Result<()> {
         match self.state.into_inner().failed {
-            Some(error) if !matches!(error.downcast_ref(), Some(GetError::Interrupted)) => {
-                Err(error.context(format!("cannot write {}", self.path.display())))
-            }
+            Some(error) if !matches!(error.downcast_ref(), Some(GetError::Interrupted)) => Err(error),
             _ => Ok(()),
         }
     }
 }
 
 impl EachFileState {
-    fn write(&mut self, line: &[u8]) -> anyhow::Result<()> {
+    fn write(&mut self, path: &Path, line: &[u8]) -> anyhow::Result<()> {
         match &mut self.to {
-            To::File(file) => io::Write::write_all(file, line)?,
+            To::File(file) => io::Write::write_all(file, line).with_context(|| cannot(path))?,
+            // Its errors name it.
             To::Pipe(pipe) => pipe.write_at(self.written, &[IoSlice::new(line)])?,
         }
         self.written += line.len() as u64;

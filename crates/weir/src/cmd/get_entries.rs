@@ -18,8 +18,8 @@ use crate::voice::Usage;
 pub struct Entries {
     /// By the command line.
     pub named: Vec<Wanted>,
-    /// `-i`.
-    pub list: Option<List>,
+    /// Of each `-i`, in their order.
+    pub lists: Vec<List>,
     /// By hubs.
     pub found: Vec<Wanted>,
     buckets: Arc<Buckets>,
@@ -27,7 +27,7 @@ pub struct Entries {
     pointers: bool,
 }
 
-/// The list of a run.
+/// A list of a run.
 pub struct List {
     /// As the user names it.
     pub name: String,
@@ -91,8 +91,10 @@ impl std::ops::Deref for Entry<'_> {
 pub struct Pass {
     /// So many of those that the command line names.
     pub named: usize,
-    /// What is left of the list.
-    pub lines: Option<Lines>,
+    /// What is left of the list at hand.
+    lines: Option<Lines>,
+    /// Of the lists that have been read to their ends: what their texts were.
+    pub digests: Vec<Vec<u8>>,
     /// So many of those that hubs have named.
     pub found: usize,
 }
@@ -110,19 +112,19 @@ pub struct OfHub {
 impl Entries {
     /// Those of `get`, where `named` is what its command line names; hubs have named nothing yet.
     pub fn new(get: &Get, named: Vec<Wanted>, buckets: Arc<Buckets>) -> anyhow::Result<Entries> {
-        let list = get.list.as_deref().map(List::open).transpose()?;
-        Ok(Entries { named, list, found: Vec::new(), buckets, pointers: get.hubs.lfs.is_some() })
+        let lists = get.list.iter().map(|list| List::open(list)).collect::<anyhow::Result<_>>()?;
+        Ok(Entries { named, lists, found: Vec::new(), buckets, pointers: get.hubs.lfs.is_some() })
     }
 
     /// From the first.
     pub fn pass(&self) -> Pass {
-        Pass { named: 0, lines: self.list.as_ref().map(|list| list.text.lines()), found: 0 }
+        Pass { named: 0, lines: None, digests: Vec::new(), found: 0 }
     }
 
-    /// The list has been read to its end.
+    /// The lists have been read to their ends.
     pub fn is_read(&mut self, pass: Pass) {
-        if let (Some(list), Some(lines)) = (&mut self.list, pass.lines) {
-            list.digest = lines.digest();
+        for (list, digest) in self.lists.iter_mut().zip(pass.digests) {
+            list.digest = digest;
         }
     }
 
@@ -136,12 +138,15 @@ impl Entries {
             pass.named += 1;
             return Ok(Some(Ok(Entry::Named(one))));
         }
-        let list = self.list.as_ref().map_or("", |list| &list.name);
-        while let Some(lines) = &mut pass.lines {
-            let line = lines.next().with_context(|| format!("cannot read the list {list}"))?;
-            let Some(line) = line else { break };
+        while let Some(list) = self.lists.get(pass.digests.len()) {
+            let lines = pass.lines.get_or_insert_with(|| list.text.lines());
+            let line = lines.next().with_context(|| format!("cannot read the list {}", list.name))?;
+            let Some(line) = line else {
+                pass.digests.extend(pass.lines.take().map(Lines::digest));
+                continue;
+            };
             let Some(parsed) = get_jobs::parse_entry(&line, &self.buckets, self.pointers) else { continue };
-            let place = || format!("{list}, line {}", line.number);
+            let place = || format!("{}, line {}", list.name, line.number);
             match parsed {
                 Ok(get_jobs::Parsed::File(one)) => return Ok(Some(Ok(Entry::Line(one)))),
                 Ok(get_jobs::Parsed::OfHub(text, name)) => of_hub(OfHub { text, name, place: place() }),

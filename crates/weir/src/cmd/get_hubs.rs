@@ -27,6 +27,7 @@ use weir_tree::Name;
 use weir_units::Bytes;
 
 use crate::args::Get;
+use crate::cmd::asked_store::own_variable as environment;
 use crate::cmd::get_jobs::Wanted;
 use crate::cmd::get_list::Asked;
 use crate::cmd::get_who;
@@ -103,11 +104,12 @@ impl Taking {
         proof.map(one).into_iter().collect()
     }
 
-    /// The size of `found`, if no digest is known to check it by.
+    /// The size of `found`. A digest alone does not tell that a list is wrong about it, as whoever reads the
+    /// manifest of an image would find.
     pub fn pinned(&self, found: &Found) -> Option<Pinned> {
-        let size = found.file.size;
-        let is_all = found.file.proof(size).is_none() && !self.of_parts && self.whose != Whose::Ignored;
-        size.filter(|_| is_all).map(|size| Pinned { size: Some(size), ..Pinned::default() })
+        let is_all = !self.of_parts && self.whose != Whose::Ignored;
+        let size = found.file.size.filter(|_| is_all)?;
+        Some(Pinned { size: Some(size), ..Pinned::default() })
     }
 
     /// The report of `job` if the file of `found` is here already as the hub has it, or stays whatever it is.
@@ -145,10 +147,6 @@ fn path_of(job: &Job) -> Option<PathBuf> {
         Output::File(_) | Output::Folder(_) => job.target(),
         Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
     }
-}
-
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// `text` has the scheme of a hub.
@@ -223,6 +221,7 @@ pub fn way(plain: Http, options: &Options, stop: &Arc<AtomicBool>) -> Way {
         stop: Arc::clone(stop),
         timeout: options.timeout,
         connect_timeout: options.connect_timeout,
+        max_wait: options.max_wait,
         retries: options.retries,
     }
 }
@@ -265,6 +264,18 @@ pub struct Unknown {
     pub bad: Bad,
     /// The exit code that it makes.
     pub code: u8,
+}
+
+impl Unknown {
+    /// What is at `place`, which its hub does not give because of `error`.
+    fn of(place: String, error: &StoreError) -> Unknown {
+        let code = match error {
+            StoreError::Http(error) if error.is_verification() => 3,
+            error if error.is_for_later() => 4,
+            _ => 1,
+        };
+        Unknown { bad: Bad { place, error: error.to_string() }, code }
+    }
 }
 
 /// What one text has led to.
@@ -332,7 +343,11 @@ impl Hubs {
     fn look_up(&self, get: &Get, wanted: &[Wanted], caller: &mut Caller<'_>) -> Result<Resolved, StoreError> {
         let mut resolved = Resolved::default();
         let mut registries = self.registries.iter();
-        let mut objects = self.list_pointers(wanted, caller).into_iter();
+        let (mut objects, no_objects) = match self.list_pointers(wanted, caller) {
+            Ok(objects) => (objects.into_iter(), None),
+            Err(error @ StoreError::Http(GetError::Interrupted)) => return Err(error),
+            Err(error) => (Vec::new().into_iter(), Some(error)),
+        };
         for one in wanted {
             let Some(named) = one.named() else { continue };
             let (place, listing) = match named {
@@ -346,18 +361,18 @@ impl Hubs {
                     continue;
                 }
                 Named::Lfs(path, Some(_)) => {
-                    let listing = objects.next().unwrap_or_else(|| Err(missing()));
-                    (path.display().to_string(), listing)
+                    let place = path.display().to_string();
+                    if let Some(error) = &no_objects {
+                        resolved.unknown.push(Unknown::of(place, error));
+                        continue;
+                    }
+                    (place, objects.next().unwrap_or_else(|| Err(missing())))
                 }
             };
             match listing {
                 Ok(listing) => self.take(get, one, listing, &mut resolved),
                 Err(error @ StoreError::Http(GetError::Interrupted)) => return Err(error),
-                Err(error) => {
-                    let is_digest = matches!(&error, StoreError::Http(error) if error.is_verification());
-                    let code = if is_digest { 3 } else { 1 };
-                    resolved.unknown.push(Unknown { bad: Bad { place, error: error.to_string() }, code });
-                }
+                Err(error) => resolved.unknown.push(Unknown::of(place, &error)),
             }
         }
         Ok(resolved)
@@ -375,13 +390,17 @@ impl Hubs {
     }
 
     /// The objects of all pointers among `wanted`, in their order: one request is for a hundred of them.
-    fn list_pointers(&self, wanted: &[Wanted], caller: &mut Caller<'_>) -> Vec<Result<Listing, StoreError>> {
+    fn list_pointers(
+        &self,
+        wanted: &[Wanted],
+        caller: &mut Caller<'_>,
+    ) -> Result<Vec<Result<Listing, StoreError>>, StoreError> {
         let pointers = wanted.iter().filter_map(|one| match one.named() {
             Some(Named::Lfs(path, Some(pointer))) => Some((last_name(path), pointer.clone())),
             _ => None,
         });
         let pointers: Vec<(Name, Pointer)> = pointers.collect();
-        let Some(server) = self.lfs.as_ref().filter(|_| !pointers.is_empty()) else { return Vec::new() };
+        let Some(server) = self.lfs.as_ref().filter(|_| !pointers.is_empty()) else { return Ok(Vec::new()) };
         let (folder, pin) = (String::new(), String::new());
         let alone = |file| Listing {
             files: vec![file],
@@ -390,16 +409,7 @@ impl Hubs {
             pin: pin.clone(),
             ending: Ending::None,
         };
-        match server.list(caller, &pointers) {
-            Ok(found) => found.into_iter().map(|file| file.map(alone)).collect(),
-            Err(StoreError::Http(GetError::Interrupted)) => {
-                vec![Err(StoreError::Http(GetError::Interrupted))]
-            }
-            Err(error) => {
-                let said = error.to_string();
-                pointers.iter().map(|_| Err(StoreError::Usage(said.clone()))).collect()
-            }
-        }
+        Ok(server.list(caller, &pointers)?.into_iter().map(|file| file.map(alone)).collect())
     }
 
     /// The files of `listing` in place of `one`.

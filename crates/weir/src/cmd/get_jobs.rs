@@ -10,7 +10,7 @@ use weir_get::object;
 use weir_get::sink::links;
 use weir_store::buckets::Buckets;
 
-use crate::args::Get;
+use crate::args::{Get, MAKES_FOLDERS, is_stdout};
 use crate::cmd::get_hubs::{self, Found, HubPart, Named};
 use crate::cmd::stores;
 use crate::schemes;
@@ -83,7 +83,7 @@ fn own_outputs(get: &Get) -> Result<&[String], Usage> {
     if outputs < 2 {
         return Ok(&[]);
     }
-    if let Some(list) = &get.list {
+    if let Some(list) = get.list.first() {
         return Err(Usage(format!(
             "-o is given {outputs} times, and the list {list} has names of its own (URL<TAB>NAME); give one folder, \
              with a '/' at its end"
@@ -94,15 +94,7 @@ fn own_outputs(get: &Get) -> Result<&[String], Usage> {
             "-o is given {outputs} times for {urls} urls: give one for each, or one folder, with a '/' at its end"
         )));
     }
-    if get.output.iter().filter(|output| is_stdout(output)).count() > 1 {
-        return Err(Usage("-o - takes one url, and is given for several".to_owned()));
-    }
     Ok(&get.output)
-}
-
-/// Whatever stdout is, a file opened for appending too: its name must not become another file's.
-fn is_stdout(output: &str) -> bool {
-    matches!(output, "-" | "/dev/stdout")
 }
 
 /// A link, or an object of a store.
@@ -284,12 +276,10 @@ pub enum OutputOption {
 impl OutputOption {
     /// Of an `-o` for `count` URLs.
     pub fn of(get: &Get, output: Option<&str>, count: usize) -> anyhow::Result<OutputOption> {
-        let many = count != 1 || get.list.is_some();
+        let many = count != 1 || !get.list.is_empty();
         match output.map(|text| if is_stdout(text) { "-" } else { text }) {
             None => Ok(OutputOption::Folder(PathBuf::from("."))),
-            Some("-") if get.voice.json => Err(Usage("--json and -o - both want stdout".to_owned()).into()),
-            Some("-") if count == 1 => Ok(OutputOption::Stdout),
-            Some("-") => Err(Usage(format!("-o - takes one url, {count} were given")).into()),
+            Some("-") => Ok(OutputOption::Stdout),
             Some("") => {
                 Err(Usage("-o needs a file, a folder with a '/' at its end, or '-'".to_owned()).into())
             }
@@ -336,10 +326,7 @@ impl OutputOption {
         }
         Ok(match (self, &wanted.name) {
             (OutputOption::File(_) | OutputOption::Stdout, _) if in_folders => {
-                return Err(Usage(
-                    "-x makes folders; leave -o out, or name a folder by a '/' at its end".to_owned(),
-                )
-                .into());
+                return Err(Usage(MAKES_FOLDERS.to_owned()).into());
             }
             (OutputOption::File(path), _) => Output::to(path.clone()),
             (OutputOption::Stdout, _) => Output::Stdout,

@@ -1,8 +1,8 @@
 //! The jobs of `weir get`, from the command line and from a list of any length.
 //!
-//! A list is read twice. Before anything is fetched: what it names at all, and how often ([`Asked`]). Then
+//! Lists are read twice. Before anything is fetched: what they name at all, and how often ([`Asked`]). Then
 //! line by line, as the lanes come to need jobs ([`Source`]); files that an earlier run completed are not
-//! asked for again. What is kept in memory does not grow with the list. What is for hubs to say is looked up
+//! asked for again. What is kept in memory does not grow with a list. What is for hubs to say is looked up
 //! between the two, and what they name is kept and comes behind all else.
 
 use std::collections::{HashMap, HashSet};
@@ -23,11 +23,13 @@ use weir_get::object;
 use weir_get::source::{Bad, JobSource, Next};
 use weir_store::buckets::Buckets;
 
-use crate::args::Get;
+use crate::args::{Get, MAKES_FOLDERS};
+use crate::cmd::get_beside;
 use crate::cmd::get_entries::{Entries, Entry, List, OfHub, Pass, key_of};
 use crate::cmd::get_hubs::{self, Endings, Found, Group, Hubs, Resolved, Taking, Unknown};
 use crate::cmd::get_jobs::{self, OutputOption, Wanted, folders_of, names_folder, parse_link};
 use crate::cmd::get_sums::Sums;
+use crate::cmd::get_turns::{Turn, Turns};
 use crate::voice::{self, Usage};
 
 /// Entries that are there twice: so many are named, the others counted.
@@ -55,30 +57,34 @@ struct Front {
     unknown: Vec<Unknown>,
     first: Option<Url>,
     zones: HashMap<String, String>,
+    /// Files beside the downloads, each with its option.
+    reserved: Vec<(PathBuf, &'static str)>,
 }
 
 impl Asked<Survey> {
-    /// Reads the list once, and refuses what cannot be meant.
-    pub fn read(get: &Get, buckets: Arc<Buckets>) -> anyhow::Result<Asked<Survey>> {
+    /// Reads the lists once, and refuses what cannot be meant. No file of the run becomes one of `reserved`.
+    pub fn read(
+        get: &Get,
+        buckets: Arc<Buckets>,
+        reserved: &[(PathBuf, &'static str)],
+    ) -> anyhow::Result<Asked<Survey>> {
         let named = get_jobs::named(get, &buckets)?.into_iter();
         let (hubs, named): (Vec<_>, Vec<_>) = named.partition(|one| one.hub.is_some());
         let mut entries = Entries::new(get, named, buckets)?;
-        let (mut front, mut survey) = (Front::default(), Survey::default());
-        if let Some((host, zone)) = get.checksum_from.as_deref().and_then(|list| parse_link(list).ok()?.1) {
-            front.zones.insert(host, zone);
-        }
+        let mut front = Front { reserved: reserved.to_vec(), ..Front::default() };
+        let mut survey = Survey::default();
+        front.zones.extend(get.checksum_from.iter().filter_map(|list| parse_link(list).ok()?.1));
         hubs.into_iter().try_for_each(|one| front.add_hub(get, one))?;
         let mut pass = entries.pass();
         let first_bad = front.read(get, &entries, &mut pass, &mut survey)?;
         entries.is_read(pass);
         let first_bad = first_bad.or_else(|| front.unknown.first().map(|one| one.bad.clone()));
-        let is_empty = survey.is_empty() && front.hubs.is_empty();
-        match (&get.list, first_bad) {
-            (Some(_), Some(Bad { place, error })) if is_empty => {
-                Err(Usage(format!("{place}: {error}")).into())
-            }
-            (Some(list), None) if is_empty => {
-                Err(Usage(format!("the list {list} names no url; it takes one a line")).into())
+        let is_empty = !get.list.is_empty() && survey.is_empty() && front.hubs.is_empty();
+        match first_bad {
+            Some(Bad { place, error }) if is_empty => Err(Usage(format!("{place}: {error}")).into()),
+            None if is_empty => {
+                let lists = get.list.join(", ");
+                Err(Usage(format!("the list {lists} names no url; it takes one a line")).into())
             }
             _ => Ok(Asked { entries, order: survey, files: 0, front }),
         }
@@ -100,11 +106,10 @@ impl Asked<Survey> {
         let Resolved { found, unknown, groups, .. } = hubs.resolve(get, &front.hubs, http)?;
         front.unknown.extend(unknown);
         for (index, one) in found.iter().enumerate() {
-            add(&mut survey, get, &Entry::Found(index, one))?;
+            front.add(&mut survey, get, &Entry::Found(index, one))?;
         }
         entries.found = found;
-        let name = get.list.as_deref().unwrap_or_default();
-        let (order, files) = survey.end().with_context(|| cannot_sort(name))?;
+        let (order, files) = survey.end().with_context(|| cannot_sort(get))?;
         Ok((Asked { entries, order, files, front }, groups))
     }
 }
@@ -148,19 +153,19 @@ impl Front {
             };
             get.habits.check_schemes(std::iter::once(&entry.url)).map_err(Usage)?;
             add_zone(&mut self.zones, &entry)?;
-            add(survey, get, &entry)?;
+            self.add(survey, get, &entry)?;
             self.first.get_or_insert_with(|| entry.url.clone());
         }
     }
-}
 
-/// Tells `survey` of an entry.
-fn add(survey: &mut Survey, get: &Get, entry: &Entry<'_>) -> anyhow::Result<()> {
-    let place = entry.found().and_then(Found::place).map(Path::to_owned);
-    let base = Path::new(get.output.first().map_or(".", String::as_str));
-    let target = place.unwrap_or_else(|| base.join(name_below(entry, get.force_directories)));
-    let list = get.list.as_deref().unwrap_or_default();
-    survey.add(entry.key(), Some(&target)).with_context(|| cannot_sort(list))
+    /// Tells `survey` of an entry.
+    fn add(&self, survey: &mut Survey, get: &Get, entry: &Entry<'_>) -> anyhow::Result<()> {
+        let place = entry.found().and_then(Found::place).map(Path::to_owned);
+        let base = entry.output.as_ref().or(get.output.first()).map_or(".", String::as_str);
+        let target = place.unwrap_or_else(|| Path::new(base).join(name_below(entry, get.force_directories)));
+        get_beside::refuse(&self.reserved, &target, || object::shown(&entry.url))?;
+        survey.add(entry.key(), Some(&target)).with_context(|| cannot_sort(get))
+    }
 }
 
 impl<O> Asked<O> {
@@ -214,8 +219,12 @@ impl Asked<Order> {
             }
         };
         if let (true, OutputOption::File(_) | OutputOption::Stdout) = (in_folders, &common) {
-            let why = "-x makes folders; leave -o out, or name a folder by a '/' at its end";
-            return Err(Usage(why.to_owned()).into());
+            return Err(Usage(MAKES_FOLDERS.to_owned()).into());
+        }
+        let is_tree = self.count() > 1 && !self.entries.found.is_empty();
+        if let (true, OutputOption::Stdout) = (is_tree, &common) {
+            let why = format!("-o - takes one file of a hub, {} were given", self.count());
+            return Err(Usage(why).into());
         }
         Ok(Places { common: Some(common), own: Vec::new(), in_folders })
     }
@@ -233,6 +242,7 @@ impl Asked<Order> {
         }
         let (journal, done) = self.journal(get, places.common.as_ref())?;
         let source = Source {
+            turns: places.are_streamed(self.files).then(Arc::default),
             pass: self.entries.pass(),
             entries: self.entries,
             order: self.order,
@@ -250,7 +260,7 @@ impl Asked<Order> {
         Ok((source, journal))
     }
 
-    /// Each file has to be in the list of checksums, or nothing is fetched.
+    /// Each file has to be in the lists of checksums, or nothing is fetched.
     fn check_sums(&self, sums: &Sums) -> anyhow::Result<()> {
         let mut pass = self.entries.pass();
         while let Some(entry) = self.entries.next(&mut pass, &mut drop)? {
@@ -268,14 +278,13 @@ impl Asked<Order> {
         get: &Get,
         common: Option<&OutputOption>,
     ) -> anyhow::Result<(Option<ListJournal>, Option<Done>)> {
-        let (Some(list), Some(OutputOption::Folder(folder))) = (&self.entries.list, common) else {
-            return Ok((None, None));
-        };
+        let Some(OutputOption::Folder(folder)) = common else { return Ok((None, None)) };
+        let is_listed = !self.entries.lists.is_empty() && !get.timestamping;
         // Of what hubs have named is known what it must be.
-        if get.timestamping || self.files.saturating_sub(self.entries.found.len()) < journal::WORTHWHILE {
+        if !is_listed || self.files.saturating_sub(self.entries.found.len()) < journal::WORTHWHILE {
             return Ok((None, None));
         }
-        let identity = self.identity(get, list, folder);
+        let identity = self.identity(get, folder);
         match ListJournal::open(folder, get.temp_dir.as_deref(), &identity, get.force) {
             Ok(Opened::Ready(mut journal, done)) => {
                 if let Some(done) = done.as_ref().filter(|_| !get.voice.quiet) {
@@ -309,20 +318,20 @@ impl Asked<Order> {
         }
     }
 
-    /// What makes a run the same as an earlier one: the list, the URLs beside it, the folder, and the options
-    /// that decide what a file is called, or what it must be.
-    fn identity(&self, get: &Get, list: &List, folder: &Path) -> String {
+    /// What makes a run the same as an earlier one: the lists, the URLs beside them, the folder, and the
+    /// options that decide what a file is called, or what it must be.
+    fn identity(&self, get: &Get, folder: &Path) -> String {
         let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let mut digest = Algorithm::SHA256.start();
         let mut add = |text: &[u8]| {
             digest.update(&(text.len() as u64).to_be_bytes());
             digest.update(text);
         };
-        add(&list.digest);
+        add(&self.entries.lists.iter().flat_map(|list| list.digest.clone()).collect::<Vec<u8>>());
         add(folder.as_os_str().as_encoded_bytes());
         let range = get.range.as_ref().map(ToString::to_string).unwrap_or_default();
         add(format!("{} {} {range}", get.force_directories, get.compressed).as_bytes());
-        add(get.checksum_from.as_deref().unwrap_or_default().as_bytes());
+        add(get.checksum_from.join("\n").as_bytes());
         get.urls.iter().for_each(|url| add(url.as_bytes()));
         digest.finish().iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -335,8 +344,14 @@ pub fn reserved(get: &Get, journal: &ListJournal) -> Option<(PathBuf, &'static s
     get.temp_dir.is_none().then(|| (folder.join(name), "the journal of this list"))
 }
 
-fn cannot_sort(list: &str) -> String {
-    format!("cannot sort the names of the list {list} in a temporary file (TMPDIR names its folder)")
+fn cannot_sort(get: &Get) -> String {
+    let lists = get.list.join(", ");
+    format!("cannot sort the names of the list {lists} in a temporary file (TMPDIR names its folder)")
+}
+
+fn cannot_read(lists: &[List]) -> String {
+    let names: Vec<&str> = lists.iter().map(|list| list.name.as_str()).collect();
+    format!("cannot read the list {}", names.join(", "))
 }
 
 /// One address of two interfaces cannot be told apart by what a URL says of it later.
@@ -376,6 +391,15 @@ pub struct Places {
 }
 
 impl Places {
+    /// More than one of so many `files` goes to stdout.
+    fn are_streamed(&self, files: usize) -> bool {
+        let is_stdout = |output: &&Output| matches!(output, Output::Stdout);
+        match &self.common {
+            Some(common) => files > 1 && matches!(common, OutputOption::Stdout),
+            None => self.own.iter().filter(is_stdout).count() > 1,
+        }
+    }
+
     /// Where that of `one` goes, which is named at `index`.
     fn of(&self, one: &Wanted, index: usize) -> anyhow::Result<Output> {
         match (&self.common, self.own.get(index)) {
@@ -403,11 +427,23 @@ pub struct Source {
     done: Option<Done>,
     given: usize,
     twice: usize,
+    /// Where several go to stdout.
+    turns: Option<Arc<Turns>>,
 }
 
 impl JobSource for Source {
     fn next(&mut self, over: &AtomicBool) -> Next {
         while !over.load(Relaxed) {
+            match self.turns.as_ref().map(|turns| turns.turn(self.given)) {
+                Some(Turn::Former) => return Next::NotYet,
+                Some(Turn::Nobody) if self.given < self.count => {
+                    return Next::Failed(GetError::Refused(format!(
+                        "stdout gets nothing behind the first failure; files not begun: {}; the same command starts again",
+                        self.count - self.given
+                    )));
+                }
+                _ => {}
+            }
             match self.step(over) {
                 Ok(Some(next)) => return next,
                 Ok(None) => {}
@@ -421,9 +457,10 @@ impl JobSource for Source {
         Some(self.count)
     }
 
-    /// What hubs have named may be here, which takes a while to be known of large files.
+    /// What hubs have named may be here, which takes a while to be known of large files; and where jobs wait
+    /// for one another, the first is not to wait as well.
     fn is_at_hand(&self) -> bool {
-        self.entries.found.is_empty()
+        self.entries.found.is_empty() && self.turns.is_none()
     }
 
     fn folder(&self) -> Option<&Path> {
@@ -435,6 +472,11 @@ impl JobSource for Source {
 }
 
 impl Source {
+    /// What its jobs wait for one another by, where they do.
+    pub fn turns(&self) -> Option<Arc<Turns>> {
+        self.turns.clone()
+    }
+
     /// One entry. `None`: it was there before.
     fn step(&mut self, over: &AtomicBool) -> anyhow::Result<Option<Next>> {
         let index = self.pass.named + self.pass.found;
@@ -448,8 +490,7 @@ impl Source {
         let verdict = self.order.next(one.key(), path.as_deref());
         let hub = one.found_index();
         drop(one);
-        let name = self.entries.list.as_ref().map_or("", |list| &list.name);
-        let verdict = verdict.with_context(|| format!("cannot read the list {name}"))?;
+        let verdict = verdict.with_context(|| cannot_read(&self.entries.lists))?;
         if verdict == Verdict::Twice {
             self.say_twice(&job.url);
             return Ok(None);
@@ -533,9 +574,8 @@ impl Source {
         if self.twice > NAMED {
             tracing::warn!("{} more urls are named twice; each is fetched once", self.twice - NAMED);
         }
-        if let (Some(list), Some(lines)) = (&self.entries.list, self.pass.lines.take())
-            && lines.digest() != list.digest
-        {
+        let mut read = self.entries.lists.iter().zip(&self.pass.digests);
+        if let Some((list, _)) = read.find(|(list, digest)| list.digest != **digest) {
             anyhow::bail!("the list {} changed while it was read; run the same command again", list.name);
         }
         Ok(Next::End)

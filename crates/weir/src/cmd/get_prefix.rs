@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use weir_get::http::exchange::Http;
 use weir_observe::stage_clock::StageClock;
 use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
-use weir_store::caller::Caller;
+use weir_store::caller::CallerSetup;
 use weir_store::glob::Glob;
 use weir_store::listing::{Chosen, PagesSetup};
 use weir_store::tree::{Copy, Hears, Rules, StorePlace, down};
@@ -39,12 +39,12 @@ pub fn meant(get: &Get) -> Result<Option<StoreUrl>, Usage> {
     }
     let Some(url) = found else { return Ok(None) };
     let refuse = |why: &str| Err(Usage(format!("{url} names several objects: {why}")));
-    if get.urls.len() > 1 || get.list.is_some() {
+    if get.urls.len() > 1 || !get.list.is_empty() {
         return refuse("fetch them by a command of their own, or list them: weir ls -r URL | weir get -i -");
     }
     let takes_one = [
         (!get.checksum.is_empty(), "--checksum is of one file"),
-        (get.checksum_from.is_some(), "--checksum-from is of files of one folder"),
+        (!get.checksum_from.is_empty(), "--checksum-from is of files of one folder"),
         (get.range.is_some(), "-r is of one file"),
         (get.force_directories, "they keep their folders; leave -x out"),
     ];
@@ -64,6 +64,7 @@ pub struct Prefix<'a> {
     glob: Option<Glob>,
     rules: Rules,
     filter: Filter,
+    max_wait: Duration,
 }
 
 impl<'a> Prefix<'a> {
@@ -78,7 +79,8 @@ impl<'a> Prefix<'a> {
         // what --no-clobber keeps the engine tells, as of other runs.
         let rules = Rules { anew: get.force || get.no_clobber, ..Rules::default() };
         let root = PathBuf::from(get.output.first().map_or(".", String::as_str));
-        Prefix { buckets, url, root, prefix, glob, rules, filter: Filter::default() }
+        let (filter, max_wait) = (Filter::default(), get.max_wait);
+        Prefix { buckets, url, root, prefix, glob, rules, filter, max_wait }
     }
 
     /// Several files go into a folder.
@@ -95,14 +97,13 @@ impl<'a> Prefix<'a> {
 
     /// The pattern is the key of an object, letter by letter: that one is meant.
     pub fn is_an_object(&self, http: &Http, stop: &AtomicBool) -> anyhow::Result<bool> {
-        if self.url.is_prefix() {
-            return Ok(false);
-        }
         let clock = StageClock::new(Instant::now());
-        let mut caller = Caller::new(asked_store::caller(http, &clock, stop));
         let store = self.buckets.store(self.url)?;
-        // Any size will do: whether it is there is all that is asked.
-        Ok(store.lists().look(&mut caller, &self.url.key, None, Some(0))?.is_some())
+        Ok(asked_store::is_an_object(&*store, self.caller(http, &clock, stop), self.url)?)
+    }
+
+    fn caller<'c>(&self, http: &'c Http, clock: &'c StageClock, stop: &'c AtomicBool) -> CallerSetup<'c> {
+        CallerSetup { max_wait: self.max_wait, ..asked_store::caller(http, clock, stop) }
     }
 
     /// Lists, and hands the jobs to `work`; what needs none is told to `results`. Returns what `work` does,
@@ -121,7 +122,7 @@ impl<'a> Prefix<'a> {
         let store = self.buckets.store(self.url)?;
         let shown = self.url.with_key("").to_string();
         let clock = StageClock::new(Instant::now());
-        let caller = asked_store::caller(http, &clock, stop);
+        let caller = self.caller(http, &clock, stop);
         let copy = Copy {
             rules: &self.rules,
             filter: &self.filter,
@@ -150,9 +151,8 @@ impl<'a> Prefix<'a> {
             shown: shown.trim_end_matches('/').to_owned(),
         });
         std::thread::scope(|scope| {
-            let cannot = "cannot start a thread";
-            let pages = chosen.pages(scope, caller).context(cannot)?;
-            let mut jobs = down::start(scope, &down, pages).context(cannot)?;
+            let pages = chosen.pages(scope, caller)?;
+            let mut jobs = down::start(scope, &down, pages)?;
             let done = work(&mut jobs);
             Ok((done, jobs.ended().found.load(Relaxed) > 0))
         })

@@ -15,7 +15,9 @@ use weir_store::buckets::Buckets;
 
 use crate::cmd::get_each::EachFile;
 use crate::cmd::get_hubs::{self, Endings, Unknown};
+use crate::cmd::get_turns::Turns;
 use crate::interrupt::INTERRUPTED;
+use crate::stdout;
 use crate::voice::CLOSED;
 
 /// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and
@@ -37,6 +39,7 @@ pub struct Gathered {
     journal: Option<ListJournal>,
     buckets: Arc<Buckets>,
     endings: Arc<Endings>,
+    turns: Option<Arc<Turns>>,
 }
 
 #[derive(Default)]
@@ -47,6 +50,8 @@ struct GatheredState {
     is_short: bool,
     counts: CountsRecord,
     unverified: u64,
+    /// What its hub wants to be asked for later.
+    for_later: u64,
     resumed: u64,
     interrupted: u64,
     /// The reader of stdout went away.
@@ -86,12 +91,21 @@ impl Gathered {
         buckets: Arc<Buckets>,
         endings: Arc<Endings>,
     ) -> Gathered {
-        Gathered { state: Mutex::default(), each, journal, buckets, endings }
+        Gathered { state: Mutex::default(), each, journal, buckets, endings, turns: None }
+    }
+
+    /// The same; each end is told to `turns` as well.
+    pub fn in_turns(self, turns: Option<Arc<Turns>>) -> Gathered {
+        Gathered { turns, ..self }
     }
 
     /// What has no job, since its hub does not have it.
     pub fn unknown(&self, Unknown { bad, code }: Unknown) {
-        self.state.lock().unverified += u64::from(code == 3);
+        {
+            let mut state = self.state.lock();
+            state.unverified += u64::from(code == 3);
+            state.for_later += u64::from(code == 4);
+        }
         self.bad(bad);
     }
 
@@ -121,6 +135,7 @@ impl Gathered {
             is_short,
             mut counts,
             unverified,
+            for_later,
             resumed,
             folder,
             interrupted,
@@ -136,12 +151,13 @@ impl Gathered {
         if let Some(journal) = self.journal {
             journal.end(!is_lacking && report.not_given.is_some() && report.broken.is_none());
         }
+        let is_broken = report.broken.as_ref().is_some_and(|error| !error.is_for_later());
         let code = match () {
             () if is_closed => CLOSED,
             () if report.interrupted && (is_lacking || report.not_given.is_none()) => INTERRUPTED,
             () if unverified > 0 => 3,
-            () if counts.failed + counts.bad_lines > 0 || report.broken.is_some() => 1,
-            () if is_lacking => 4,
+            () if counts.failed + counts.bad_lines > for_later || is_broken => 1,
+            () if is_lacking || for_later > 0 || report.broken.is_some() => 4,
             () => 0,
         };
         files.sort_by_key(|(number, _)| *number);
@@ -183,6 +199,9 @@ impl Results for Gathered {
         if let Some(each) = &self.each {
             each.tell(&record, "bad-line");
         }
+        if let Some(turns) = &self.turns {
+            turns.failed();
+        }
         let mut state = self.state.lock();
         state.counts.bad_lines += 1;
         if state.bad.len() < FAILURES {
@@ -206,6 +225,9 @@ impl Gathered {
             state.folder.add(report.path.as_deref());
             state.list(number, record);
         }
+        if let Some(turns) = &self.turns {
+            turns.ended(&report.outcome);
+        }
     }
 }
 
@@ -228,8 +250,7 @@ impl GatheredState {
             }
             JobOutcome::Failed(error) => {
                 counts.failed += 1;
-                self.is_closed |=
-                    matches!(error, GetError::OutputClosed { path } if path == Path::new("stdout"));
+                self.is_closed |= is_unread(error) && !stdout::was_closed();
                 self.unverified += u64::from(error.is_verification());
             }
         }
@@ -287,6 +308,11 @@ impl Folder {
     }
 }
 
+/// Nobody reads stdout, or could from the beginning.
+fn is_unread(error: &GetError) -> bool {
+    matches!(error, GetError::OutputClosed { path } if path == Path::new("stdout"))
+}
+
 fn word(outcome: &JobOutcome) -> &'static str {
     match outcome {
         JobOutcome::Complete => "complete",
@@ -325,6 +351,9 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
                     format!("{host} has another file than its list says: {detail}; --ignore-digest takes it")
                 }
             }),
+            JobOutcome::Failed(error) if is_unread(error) && stdout::was_closed() => {
+                Some("stdout is closed".to_owned())
+            }
             JobOutcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
             JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),

@@ -1,4 +1,4 @@
-//! The digests that `weir get` is told to require: `--checksum`, and the lists of `--checksum-from`.
+//! The digests that `weir get` is told to require: `--checksum`, and all lists of `--checksum-from`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ const MAX_CHECKSUMS: Bytes = Bytes(16_000_000);
 pub struct Sums {
     /// Of the only file.
     given: Vec<Expected>,
-    listed: Option<(Checksums, String)>,
+    /// Of each list, with its name.
+    listed: Vec<(Checksums, String)>,
 }
 
 impl Sums {
@@ -52,20 +53,20 @@ impl Sums {
         }
         let parse = |text: &String| text.parse().map_err(|error| Usage(format!("{error}")));
         let given = get.checksum.iter().map(parse).collect::<Result<_, Usage>>()?;
-        let listed = get.checksum_from.as_deref().map(|list| {
+        let listed = get.checksum_from.iter().map(|list| {
             let checksums = fetch(list, first, http, options, stop)?;
             let shown = match parse_url(list) {
                 Ok(url) if list.contains("://") => object::shown(&url),
-                _ => list.to_owned(),
+                _ => list.clone(),
             };
             anyhow::Ok((checksums, shown))
         });
-        Ok(Sums { given, listed: listed.transpose()? })
+        Ok(Sums { given, listed: listed.collect::<anyhow::Result<_>>()? })
     }
 
-    /// They come from a list, which has to name every file.
+    /// They come from lists, each of which has to name every file.
     pub fn are_listed(&self) -> bool {
-        self.listed.is_some()
+        !self.listed.is_empty()
     }
 
     /// What the file at `url` must be. A list names it as it lies on the server, whatever it is called here.
@@ -78,8 +79,8 @@ impl Sums {
             before: Vec::new(),
         };
         let mut expectations: Vec<Expectation> = self.given.iter().map(|one| expect(one, GIVEN)).collect();
-        if let Some((checksums, list)) = &self.listed {
-            let name = object::name_from_url(url);
+        let name = object::name_from_url(url);
+        for (checksums, list) in &self.listed {
             let expected =
                 checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
             expectations.push(expect(expected, list));

@@ -11,7 +11,7 @@ use weir_observe::stage_clock::StageClock;
 use weir_report::escape::escape;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
-use weir_store::caller::Caller;
+use weir_store::caller::{Caller, CallerSetup};
 use weir_store::glob::Glob;
 use weir_store::listing::{self, Listed, Page, PagesSetup};
 use weir_units::Bytes;
@@ -41,7 +41,8 @@ pub fn run(ls: &Ls) -> anyhow::Result<u8> {
             Err(error) if error.is::<StoreError>() && voice::code(&error) != voice::USAGE => {
                 out.flush()?;
                 voice::warn(&escape(&voice::words(&error)));
-                code = 1;
+                let of_this = voice::code(&error);
+                code = if code == 0 || code == of_this { of_this } else { 1 };
             }
             Err(error) => return Err(error),
         }
@@ -76,14 +77,20 @@ fn list(ls: &Ls, url: &StoreUrl, stop: &Arc<AtomicBool>, out: &mut Lines<'_>) ->
     let store = way.open(&ls.store, url)?;
     let http = way.http(&[&store]);
     let clock = StageClock::new(Instant::now());
-    let setup = asked_store::caller(&http, &clock, stop);
+    let setup = CallerSetup { max_wait: ls.max_wait, ..asked_store::caller(&http, &clock, stop) };
     if url.bucket.is_empty() {
         let buckets = store.lists().buckets(&mut Caller::new(setup))?;
         return buckets.iter().try_for_each(|bucket| out.bucket(url, &bucket.name, bucket.created));
     }
     let glob = Glob::parse(&url.key);
+    let is_letters = glob.is_some() && asked_store::is_an_object(&*store, setup, url)?;
+    let glob = glob.filter(|_| !is_letters);
     let is_flat = ls.recursive || glob.as_ref().is_some_and(|glob| !glob.is_of_one_folder());
-    let prefix = glob.as_ref().map_or_else(|| Glob::plain(&url.key), |glob| glob.prefix().to_owned());
+    let prefix = match &glob {
+        Some(glob) => glob.prefix().to_owned(),
+        None if is_letters => url.key.clone(),
+        None => Glob::plain(&url.key),
+    };
     let mut pages = PagesSetup {
         lists: store.lists(),
         prefix: prefix.clone(),

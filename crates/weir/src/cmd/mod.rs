@@ -21,6 +21,7 @@ pub mod get_list;
 pub mod get_prefix;
 pub mod get_results;
 pub mod get_sums;
+pub mod get_turns;
 pub mod get_who;
 pub mod host_list;
 pub mod lab;

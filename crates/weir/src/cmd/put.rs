@@ -47,7 +47,7 @@ pub fn run(put: &Put) -> anyhow::Result<u8> {
 pub fn send(put: &Put, front: &mut dyn Front) -> anyhow::Result<u8> {
     evidence::check(put.evidence.as_deref())?;
     let mut plan = jobs::plan(put)?;
-    let environment = |name: &str| std::env::var(name).ok();
+    let environment = asked_store::own_variable;
     let interrupted = Stop::default();
     front.early().iter().for_each(|early| interrupted.set(early));
     let filled = Filled::open(put, &plan.place, &environment, &interrupted)?;
@@ -148,7 +148,7 @@ fn proxies(put: &Put, reach: &Reach) -> anyhow::Result<Proxies> {
     // A socket of this machine is the whole way.
     Ok(match reach.unix {
         Some(_) => Proxies::default(),
-        None => Proxies::new(said, |name| std::env::var(name).ok())?,
+        None => Proxies::new(said, asked_store::own_variable)?,
     })
 }
 
@@ -196,6 +196,7 @@ fn options(put: &Put, environment: weir_store::environment::Environment<'_>) -> 
         limiter: None,
         timeout: put.timeout,
         connect_timeout: put.connect_timeout.unwrap_or(put.timeout),
+        max_wait: put.max_wait,
         retries: put.retries,
         part_size: put.part_size.map(|size| size.0),
         check: put.check(),
@@ -240,6 +241,7 @@ fn look_at_target(
     let setup = CallerSetup {
         timeout: options.timeout,
         connect_timeout: options.connect_timeout,
+        max_wait: options.max_wait,
         retries: options.retries,
         ..asked_store::caller(http, &clock, stop)
     };
@@ -352,6 +354,10 @@ fn file_record(file: FileRecord, report: &JobReport) -> FileRecord {
     let error = match &report.outcome {
         PutOutcome::Stored(_) | PutOutcome::Sent(_) => None,
         PutOutcome::Failed(error) => Some(error.to_string()),
+        // It was begun, and nothing of it is there.
+        PutOutcome::Kept(error) if report.bytes == 0 && report.connections > 0 => {
+            Some(format!("{error}; run the same command again"))
+        }
         PutOutcome::Kept(error) if report.bytes == 0 => Some(format!(
             "{error}; what was sent before is at the store: run the same command again to resume"
         )),
@@ -374,10 +380,12 @@ fn file_record(file: FileRecord, report: &JobReport) -> FileRecord {
     }
 }
 
-/// 130 interrupted, 1 something failed, 4 something can be resumed, 0 all is stored.
+/// 130 interrupted, 1 something failed, 4 something can be resumed or may be sent later, 0 all is stored.
 fn exit_code(report: &RunReport, unread: usize) -> u8 {
-    let is_failed = |job: &JobReport| matches!(job.outcome, PutOutcome::Failed(_));
-    let is_kept = |job: &JobReport| matches!(job.outcome, PutOutcome::Kept(_));
+    let is_for_later =
+        |job: &JobReport| matches!(&job.outcome, PutOutcome::Failed(error) if error.is_for_later());
+    let is_failed = |job: &JobReport| matches!(job.outcome, PutOutcome::Failed(_)) && !is_for_later(job);
+    let is_kept = |job: &JobReport| matches!(job.outcome, PutOutcome::Kept(_)) || is_for_later(job);
     let has_ended = report.jobs.iter().all(|job| matches!(job.outcome, PutOutcome::Stored(_)));
     match () {
         () if report.interrupted && !has_ended => INTERRUPTED,

@@ -73,9 +73,14 @@ fn target(report: &Report) -> anyhow::Result<Option<PathBuf>> {
             (first.with_file_name(default_name(&report.records)?), true)
         }
     };
+    // Of a pipe nothing is read before its time.
+    let is_page = |record: &&PathBuf| record.is_file() && page::may_replace(record);
+    if let Some(page) = report.records.iter().find(is_page) {
+        return Err(Usage(format!("{} is a page already; open it in a browser", page.display())).into());
+    }
     let same = |record: &PathBuf| matches!((record.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file());
     if report.records.iter().any(same) {
-        return Err(Usage(format!("{} is a record; give the page another name", path.display())).into());
+        return Err(Usage(format!("{} is a record; give the page another name (-o)", path.display())).into());
     }
     // A name that was chosen here must cost nobody a file.
     if is_named_here && !page::may_replace(&path) {

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use signal_hook::consts::SIGHUP;
+use signal_hook::flag;
 use weir_observe::nic::addresses;
 use weir_serve::{Config, Content, ServeError, Server, TlsSource};
+use weir_units::threads;
 
 use super::bench;
 use crate::args::Serve;
 use crate::interrupt;
 use crate::output;
+use crate::stdout;
 use crate::voice::{self, Printed};
 
 /// Serves until SIGINT or SIGTERM; SIGHUP reopens the folder and rereads the certificate.
@@ -27,21 +30,24 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     let server = Arc::new(Server::bind(config(serve)).map_err(with_way_out)?);
     let stop = interrupt::stop()?;
     let hung_up = Arc::new(AtomicBool::new(false));
-    interrupt::on_signals(&[SIGHUP], &hung_up, || {})?;
-    let bench = match serve.bench {
-        Some(listen) => Some(bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?),
-        None => None,
+    // Also where nohup(1) has it ignored: that does not mean a certificate that is to be read anew.
+    interrupt::while_held(|| flag::register(SIGHUP, Arc::clone(&hung_up)))?;
+    let (measured, answers) = match serve.bench {
+        Some(listen) => {
+            let (places, answer) = bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?;
+            (places, Some(threads::start("bench", answer)?))
+        }
+        None => (Vec::new(), None),
     };
+    let served = Arc::clone(&server);
+    threads::start("signals", move || hear(&served, &stop, &hung_up))?;
     if let (Some(path), Some(pem)) = (&serve.save_cert, server.certificate_pem()) {
         output::write(path, pem.as_bytes())?;
     }
-    if !serve.voice.quiet {
-        let measured = bench.as_ref().map_or(&[][..], |(places, _)| places.as_slice());
-        announce(serve, server.addresses(), measured).printed("where the server listens")?;
+    // Who closed stdout has not asked for that, unless it was by --json.
+    if !serve.voice.quiet && (serve.voice.json || !stdout::was_closed()) {
+        announce(serve, server.addresses(), &measured).printed("where the server listens")?;
     }
-    let answers = bench.map(|(_, answer)| std::thread::spawn(answer));
-    let served = Arc::clone(&server);
-    std::thread::spawn(move || hear(&served, &stop, &hung_up));
     server.run();
     // Tests that run are told to end.
     if let Some(answers) = answers {
@@ -52,15 +58,15 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
 
 /// Says where files are served, and where measurements are answered.
 fn announce(serve: &Serve, served: &[SocketAddr], measured: &[SocketAddr]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut out = io::stdout().lock();
     for address in served {
         let scheme = if serve.tls || serve.cert.is_some() { "https" } else { "http" };
-        writeln!(stdout, "serving {} at {scheme}://{address}/", serve.root.display())?;
+        writeln!(out, "serving {} at {scheme}://{address}/", serve.root.display())?;
     }
     for place in measured {
-        writeln!(stdout, "answering weir bench net and iperf3 at {place}")?;
+        writeln!(out, "answering weir bench net and iperf3 at {place}")?;
     }
-    stdout.flush()
+    out.flush()
 }
 
 /// Does what signals ask for, until one of them ends the server.

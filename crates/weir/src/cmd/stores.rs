@@ -10,12 +10,13 @@ use weir_store::network::Network;
 use weir_store::settings::StoreFlags;
 
 use crate::args::StoreArgs;
+use crate::cmd::asked_store;
 use crate::voice::Usage;
 
 /// No bucket yet; over `network` whoever gives credentials is asked.
 pub fn buckets(args: &StoreArgs, network: Network) -> anyhow::Result<Arc<Buckets>> {
     let flags = StoreFlags { network, ..args.flags()? };
-    Ok(Arc::new(Buckets::new(flags, Box::new(|name| std::env::var(name).ok()))))
+    Ok(Arc::new(Buckets::new(flags, Box::new(asked_store::own_variable))))
 }
 
 /// The address of the object that `text` names; `None` where it names none of a store.

@@ -114,16 +114,7 @@ fn look_at_running(
     front: &mut dyn Front,
 ) -> anyhow::Result<u8> {
     let root = why.pid.map(Pid);
-    if let Some(pid) = root {
-        process::stat(pid).map_err(|error| match error {
-            ObserveError::Absent(_) => {
-                anyhow::anyhow!(
-                    "cannot watch process {pid}: no process has this number; pgrep -n NAME finds it"
-                )
-            }
-            error => anyhow::anyhow!("cannot watch process {pid}: {error}"),
-        })?;
-    }
+    root.map_or(Ok(()), can_be_watched)?;
     let mut notes = Notes::default();
     let scope = match root {
         Some(pid) => process::described(pid),
@@ -155,6 +146,23 @@ fn look_at_running(
     evidence::keep(why.evidence.as_deref(), &watch.evidence)?;
     page::keep(&why.voice, &told.record)?;
     Ok(u8::from(is_empty))
+}
+
+fn can_be_watched(pid: Pid) -> anyhow::Result<()> {
+    let why_not = match process::stat(pid) {
+        Ok(stat) if stat.kernel => {
+            "a thread of the kernel has no connections of its own; name their port (--port) or peer (--peer)"
+                .to_owned()
+        }
+        Ok(_) => return Ok(()),
+        Err(ObserveError::Absent(_)) if process::is_hidden(pid) => {
+            "it is another user's, and /proc does not show it here (hidepid): run weir why as that user or as root"
+                .to_owned()
+        }
+        Err(ObserveError::Absent(_)) => "no process has this number; pgrep -n NAME finds it".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    anyhow::bail!("cannot watch process {pid}: {why_not}")
 }
 
 fn described(why: &Why, addresses: &[IpAddr]) -> String {

@@ -1,14 +1,18 @@
 //! The user's words and the file's: which of the file's can stand beside them.
 //!
-//! clap alone knows which flags exclude or need each other, so it is asked, by trial.
+//! clap and the command ([`Command::contradicts`]) alone know which flags exclude or need each other, so they
+//! are asked, by trial.
+//!
+//! [`Command::contradicts`]: crate::args::Command::contradicts
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, FromArgMatches};
 
 use super::Problem;
 use super::flags::Setting;
+use crate::args::Cli;
 
 /// A command line with a place for the file's words.
 pub struct Line {
@@ -55,7 +59,12 @@ impl Line {
         settings: impl IntoIterator<Item = &'a Setting>,
     ) -> Result<ArgMatches, clap::Error> {
         let file = settings.into_iter().flat_map(|setting| &setting.words);
-        self.command.try_get_matches_from_mut(self.head.iter().chain(file).chain(&self.tail))
+        let words = self.head.iter().chain(file).chain(&self.tail);
+        let matches = self.command.try_get_matches_from_mut(words)?;
+        match Cli::from_arg_matches(&matches)?.command.contradicts() {
+            Some(why) => Err(self.command.error(ErrorKind::ArgumentConflict, why)),
+            None => Ok(matches),
+        }
     }
 
     fn excludes(&mut self, settings: &[&Setting]) -> bool {

@@ -368,3 +368,16 @@ fn an_ordinary_user_is_told_what_was_passed_over() {
     // One that is named has failed.
     copy(&["-a", "tree/null", "there"]).fails(1, &["is a character device and is not copied"]);
 }
+
+#[test]
+fn an_owner_that_a_namespace_has_not_is_named_as_the_cause() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("a", "text");
+    if chown(&file, Some(NOBODY), None).is_err() {
+        return skip("only root gives files away");
+    }
+    let inside = ["--user", "--map-root-user", support::WEIR, "cp", "-a", "a", "b"];
+    let run = sandbox.weir("unshare", inside).run();
+    run.fails(1, &["owner or group not kept for b: its number is none in this user namespace", "-rlpt"]);
+    assert_eq!(sandbox.read("b"), b"text");
+}

@@ -48,6 +48,16 @@ fn the_record_tells_what_was_done() {
 }
 
 #[test]
+fn the_record_tells_what_was_left_out() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.pipe("tree/p");
+    let record = sandbox.weir(support::WEIR, ["cp", "--json", "tree", "copy"]).run().succeeds().json();
+    let [note] = &record["cp"]["notes"].as_array().unwrap()[..] else { panic!("{record}") };
+    assert!(note.as_str().unwrap().contains("p is a named pipe and is not copied"), "{record}");
+}
+
+#[test]
 fn each_stretch_of_the_record_says_its_codec() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();

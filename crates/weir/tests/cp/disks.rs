@@ -195,7 +195,7 @@ fn a_target_that_may_not_be_read_takes_files() {
     let run = cp.run();
     run.succeeds();
     if rustix::process::geteuid().is_root() {
-        run.says(&["times not kept for", "Operation not permitted"]);
+        run.says(&["times not kept for", "operation not permitted"]);
     }
 }
 
@@ -321,4 +321,15 @@ fn a_file_that_is_a_mount_point_is_written_in_place() {
         assert!(sandbox.read("behind") == bytes, "{size}");
         assert_eq!(sandbox.names(), ["a", "b", "behind"], "nothing else is left of {size}");
     }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_of_the_file() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(3 * MIB, 1));
+    let script = format!("ulimit -f 1000; exec {WEIR} cp a b");
+    sandbox.weir("bash", ["-c", &script]).run().fails(1, &["b: ", "file too large", "ulimit -f"]);
+    sandbox.weir(WEIR, ["cp", "a", "b"]).run().succeeds();
+    assert!(sandbox.read("b") == pattern(3 * MIB, 1));
+    assert_eq!(sandbox.names(), ["a", "b"]);
 }

@@ -161,3 +161,15 @@ fn crowd(port: u16, over: &AtomicBool) -> u64 {
     }
     came
 }
+
+#[test]
+fn within_this_machine_nothing_is_said_of_ssh() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(MIB, 1));
+    let run = sandbox.weir("unshare", ["-n", support::WEIR, "cp", "a", "b"]).run();
+    if run.stderr.starts_with("unshare:") {
+        return skip("no network namespace for this user");
+    }
+    run.succeeds().says(&["through one pipe between two processes here", "ip link set lo up"]);
+    assert!(!run.stderr.contains("ssh"), "{}", run.stderr);
+}

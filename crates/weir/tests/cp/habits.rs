@@ -553,6 +553,14 @@ fn a_pipe_that_somebody_put_there_stays() {
     cp(&sandbox, &["-q", "--delete", "tree/x", "copy/x"])
         .fails(1, &["what is there is a device, pipe or socket"]);
     assert!(sandbox.path("copy/x").metadata().unwrap().file_type().is_fifo());
+    // Where a folder is to be as well.
+    fs::create_dir(sandbox.path("tree/folder")).unwrap();
+    sandbox.write("tree/folder/y", "text");
+    sandbox.pipe("copy/folder");
+    for flags in [&["-q"][..], &["-q", "--delete"]] {
+        let run = cp(&sandbox, &[flags, &["tree/", "copy"]].concat());
+        run.fails(1, &["folder: a device, pipe or socket at the target is not replaced; remove it by hand"]);
+    }
     // Of a single file nothing says what else is to be there.
     cp(&sandbox, &["-q", "--delete", "tree/x", "taken"]).fails(1, &["what is there is a directory"]);
 }

@@ -31,6 +31,7 @@ mod selection;
 mod strangers;
 mod stuck;
 mod to_hosts;
+mod to_hosts_again;
 mod to_hosts_apart;
 mod to_hosts_far;
 mod to_hosts_get;

@@ -82,3 +82,15 @@ fn folders_beside_and_within_one_another_are_not_waited_for() {
     assert_eq!(run.succeeds().json()["cp"]["files"], 800);
     assert_eq!(support::count(&sandbox.path("a")), support::count(&sandbox.path("b")));
 }
+
+#[test]
+fn a_small_limit_of_descriptors_is_lived_with() {
+    let sandbox = Sandbox::new();
+    for index in 0..100 {
+        let folder = sandbox.path(format!("a/folder{index}"));
+        fs::create_dir_all(&folder).unwrap();
+        ["x", "y"].iter().for_each(|name| fs::write(folder.join(name), name).unwrap());
+    }
+    sandbox.weir("sh", ["-c", &format!("ulimit -n 48 && exec {WEIR} cp a/ b/")]).run().succeeds();
+    assert_eq!(support::count(&sandbox.path("a")), support::count(&sandbox.path("b")));
+}

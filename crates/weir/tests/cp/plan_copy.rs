@@ -4,6 +4,8 @@
 
 use crate::support;
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 use support::{MIB, Run, Sandbox, Sshd, pattern};
 
@@ -20,6 +22,11 @@ fn plan(sshd: &Sshd, sandbox: &Sandbox, args: &[&str]) -> Run {
 fn planned(sshd: &Sshd, sandbox: &Sandbox, args: &[&str]) -> Value {
     let record = plan(sshd, sandbox, &[args, &["--json"]].concat()).succeeds().json();
     let copy = &record["copy"];
+    let best = &record["plan"]["best"][0];
+    assert_eq!(
+        (&best["transport"], &best["seconds"]),
+        (&copy["predicted"]["transport"], &copy["predicted"]["total"])
+    );
     assert!(copy["predicted"]["rate"].as_f64().unwrap() > 1e6, "{copy}");
     assert!(copy["write"].as_f64().unwrap() > 1e6, "{copy}");
     assert!(record["plan"]["columns"].as_array().unwrap().len() <= 2);
@@ -84,11 +91,11 @@ fn people_are_told_what_was_measured_and_what_follows() {
     sandbox.write("a", pattern(2 * MIB, 1));
     let run = plan(&sshd, &sandbox, &["a", &far(&sandbox, "b")]);
     let text = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
-    for said in
-        ["data: 2.10 MB in 1 file", "path: ", "target: ", "predicted: ", "weir x", "ssh ", "in flight"]
-    {
+    for said in ["data: 2.10 MB in 1 file", "path: ", "target: ", "predicted: ", "weir x", "in flight"] {
         assert!(text.contains(said), "no '{said}' in:\n{text}");
     }
+    // Within one machine a copy by ssh is no choice, however quick it was.
+    assert!(!text.contains("by ssh"), "{text}");
     assert!(run.stderr.contains("measuring for about 5 s"), "{}", run.stderr);
 }
 
@@ -357,6 +364,22 @@ fn ssh_is_called_as_rsync_is_told_to() {
         sandbox.weir(support::WEIR, ["cp", "-aq", "-e", &command, "--bwlimit=10m", "a", &far(&sandbox, "b")]);
     weir.run().succeeds();
     assert_eq!(sandbox.read("b"), b"text");
+    // Another program may start it, and may fail itself.
+    let started = |by: &str, name: &str| {
+        let command = format!("{by} {command}");
+        sandbox.weir(support::WEIR, ["cp", "-q", "-e", &command, "a", &far(&sandbox, name)]).run()
+    };
+    started("env A=1", "d").succeeds();
+    assert_eq!(sandbox.read("d"), b"text");
+    let words = "'env' ended with code 125 before the far shell said anything";
+    let far_words = "if ssh itself ran, the account there must be allowed to run programs";
+    started("env --no-such-flag", "e").fails(1, &[words, far_words]);
+    // It may ask for a password: it is not run to ask ssh for its version.
+    let counts = sandbox.write("counts", "#!/bin/sh\necho \"$*\" >> \"$0.log\"\nexec \"$@\"\n");
+    std::fs::set_permissions(&counts, std::fs::Permissions::from_mode(0o755)).unwrap();
+    started(&counts.display().to_string(), "f").succeeds();
+    let runs = String::from_utf8(sandbox.read("counts.log")).unwrap();
+    assert!(runs.starts_with("ssh ") && !runs.contains("-V\n"), "{runs}");
     let weir =
         sandbox.weir(support::WEIR, ["plan", "-q", &format!("--rsh={command}"), "a", &far(&sandbox, "c")]);
     weir.run().succeeds();

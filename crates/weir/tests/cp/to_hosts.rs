@@ -207,6 +207,66 @@ fn a_host_that_lacks_what_did_not_come_to_it_is_not_complete() {
     assert!(!said.stderr.contains("complete and verified"), "{}", said.stderr);
 }
 
+/// A host has other files of the source's sizes and times. It cannot know that, and says so; no other host
+/// has them from there.
+#[test]
+fn what_only_looks_the_same_goes_to_no_other_host() {
+    let site = Site::new(&["a", "b"]);
+    let names = ["set/small", "set/large"];
+    for folder in ["set", "hosts/a/set"] {
+        std::fs::create_dir(site.sandbox.path(folder)).unwrap();
+    }
+    for (name, size) in names.into_iter().zip([1000, 2 * MIB]) {
+        let source = site.sandbox.write(name, pattern(size, 1));
+        let other = site.sandbox.write(&format!("hosts/a/{name}"), pattern(size, 2));
+        let other = std::fs::File::options().write(true).open(other).unwrap();
+        other.set_modified(source.metadata().unwrap().modified().unwrap()).unwrap();
+    }
+    let record = site.cp(&["--json", "set", "--to-hosts", "a,b"]).run().succeeds().json();
+    let of = |host: &str, member: &str| row(&record, host)[member].clone();
+    assert_eq!((of("a", "unchanged"), of("a", "verified")), (2.into(), false.into()), "{record}");
+    assert_eq!((of("b", "unchanged"), of("b", "verified")), (0.into(), true.into()), "{record}");
+    for name in names {
+        assert!(site.on("b", name) == site.sandbox.read(name), "{name}");
+    }
+    let again = site.cp(&["set", "--to-hosts", "a,b"]).run();
+    again.succeeds().says(&["a: complete (2 files by size and time)"]);
+    let compared = site.cp(&["--checksum", "set", "--to-hosts", "a,b"]).run();
+    compared.succeeds().says(&["a: complete and verified", "b: complete and verified"]);
+    for name in names {
+        assert!(site.on("a", name) == site.sandbox.read(name), "{name}");
+    }
+}
+
+/// Of the source once, of each host with its name.
+#[test]
+fn what_is_worth_a_word_is_said_and_in_the_record() {
+    let site = Site::new(&["a", "b"]);
+    std::fs::create_dir(site.sandbox.path("tree")).unwrap();
+    site.sandbox.pipe("tree/p");
+    let source = site.sandbox.write("tree/x", "text");
+    let source = std::fs::File::options().write(true).open(source).unwrap();
+    source.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let run = |args: &[&str]| {
+        for host in ["a", "b"] {
+            std::fs::create_dir_all(site.sandbox.path(format!("hosts/{host}/tree"))).unwrap();
+            site.sandbox.write(&format!("hosts/{host}/tree/x"), "newer");
+        }
+        site.cp(&[args, &["tree", "--to-hosts", "a,b"]].concat()).run()
+    };
+    let are_all = |mut notes: Vec<&str>| {
+        notes.sort_unstable();
+        let newer = "1 newer file at the target was overwritten";
+        let due = [format!("a: {newer}"), format!("b: {newer}"), "tree/p is a named pipe".to_owned()];
+        let begins = |(note, due): (&&str, &String)| note.starts_with(due.as_str());
+        assert!(notes.len() == due.len() && notes.iter().zip(&due).all(begins), "{notes:?}");
+    };
+    let said = run(&[]);
+    are_all(said.succeeds().stderr.lines().filter_map(|line| line.strip_prefix("note: ")).collect());
+    let record = run(&["--json"]).succeeds().json();
+    are_all(record["cp"]["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect());
+}
+
 /// The driver stands still for as long as a host may be silent: no host is taken out for what was not read.
 #[test]
 fn a_driver_that_is_stopped_and_goes_on_blames_nobody() {
@@ -397,9 +457,26 @@ fn a_host_that_is_not_there_is_named() {
     }
     is_one_chain(&record, &Value::Null, &["a", "c"]);
     assert_eq!(row(&record, "away")["outcome"], "failed");
+    assert_eq!(record["files"], Value::Array(Vec::new()), "a host is no file");
+    // Attempts at a host to which nothing came are no time of the copy.
+    let done = ["a", "c"].map(|host| row(&record, host)["seconds"].as_f64().unwrap());
+    assert!(record["seconds"].as_f64().unwrap() <= done[0].max(done[1]), "{record}");
     let none = site.cp(&["data", "--to-hosts", "away,off"]).run();
     none.fails(1, &["away: failed: cannot reach away", "off: failed: cannot reach off"]);
     site.cp(&["data", "away:"]).run().fails(1, &["cannot reach away"]);
+}
+
+#[test]
+fn a_summary_counts_hosts_and_tells_a_failure_once() {
+    let site = Site::new(&["a", "b"]);
+    site.sandbox.write("data", pattern(MIB, 4));
+    let run = site.cp(&["data", "--to-hosts", "a,away"]).run();
+    run.fails(1, &["to 1 of 2 hosts, 1.05 MB in", "away: failed: cannot reach away"]);
+    assert_eq!(run.stderr.matches("cannot reach away").count(), 1, "{}", run.stderr);
+    assert!(!run.stderr.contains("to resume"), "{}", run.stderr);
+    site.cp(&["data", "--to-hosts", "a,b"]).run().succeeds().says(&["to 2 hosts, 1.05 MB in"]);
+    let again = site.cp(&["data", "--to-hosts", "a,b"]).run();
+    again.succeeds().says(&["left alone: all 2 hosts have it"]);
 }
 
 /// Its own verdict is that of a copy to it alone; those behind it have all from the one before it.
@@ -489,11 +566,16 @@ fn what_does_not_go_with_many_hosts_is_refused() {
         (&["data", "--to-hosts", "none/such"], "there is no file none/such"),
         (&["data", "--to-hosts", ""], "no host is named"),
         (&["data", "--to-hosts", "a,-oProxyCommand=x"], "invalid host '-oProxyCommand=x'"),
+        (&["data", "--to-hosts", "a:x,b:y"], "'b:y': one PATH is for all hosts"),
         (&["data", "x", "--fanout", "2"], "--to-hosts"),
     ] {
         site.cp(args).run().fails(2, &[words]);
     }
+    assert_eq!(site.names_on("a"), [""; 0]);
     site.cp(&["none", "--to-hosts", "a"]).run().fails(1, &["cannot read none: no such file"]);
+    // What may be meant otherwise is said.
+    site.sandbox.write("22", "text");
+    site.cp(&["-P", "22", "none", "--to-hosts", "a"]).run().fails(1, &["but '22' also exists here"]);
 }
 
 /// Any process of any host, or the one that drives: the same command again sends what is missing.

@@ -49,22 +49,39 @@ fn a_download_takes_the_name_of_none() {
     run.fails(1, &["list is already taken by -i; choose another name"]);
     assert_eq!(sandbox.read("list"), list.as_bytes());
     assert_eq!(sandbox.read("y"), b"/y");
-    // Whether the URL has the name or -o, and what a file is called while it grows.
-    for (args, says) in [
-        (&[&*server.url("page.html"), "--report", "page.html"][..], "page.html is already taken by --report"),
-        (&[&server.url("a"), "-o", "a", "--report", "a.part"], "a.part is already taken by --report"),
-        (&[&server.url("b"), "--evidence", "b"], "b is already taken by --evidence"),
-        (&[&server.url("c"), "--json-files", "c"], "c is already taken by --json-files"),
-        (&[&server.url("d"), "--save-cookies", "d"], "d is already taken by --save-cookies"),
-    ] {
-        sandbox.get(args).run().fails(1, &[says]);
-    }
-    for name in ["page.html", "a.part", "b", "c", "d"] {
-        assert!(!sandbox.read(name).starts_with(b"/"), "{name} holds a download");
-    }
-    assert!(!sandbox.path("a").exists());
     // One that a server chose gets a number.
     sandbox.get([&*server.url("named"), "--report", "./named.html"]).run().succeeds();
     assert_eq!(sandbox.read("named.html.1"), b"/named");
     assert!(!sandbox.read("named.html").starts_with(b"/"), "named.html holds a download");
+}
+
+/// Whether the URL has the name, a list's or -o, and what a file is called while it grows: it is said before
+/// anything is written.
+#[test]
+fn what_is_here_outlives_a_name_that_is_given_twice() {
+    let (server, sandbox) = (echo(), Sandbox::new());
+    let (x, y) = (server.url("x"), server.url("y"));
+    for name in ["x", "y.part", "in/x", "z.weir"] {
+        std::fs::create_dir_all(sandbox.path(name).parent().unwrap()).unwrap();
+        sandbox.write(name, "old");
+    }
+    sandbox.write("list", format!("{y}\n{x}\n"));
+    for option in ["--report", "--evidence", "--save-cookies", "--json-files"] {
+        for (args, name, says) in [
+            (&[&*x][..], "x", format!("{option} and {x} both name x; give each a file of its own")),
+            (&[&y], "./y.part", format!("{option} and {y} both name y.part")),
+            (&[&y, &x, "-o", "in/"], "in/x", format!("{option} and {x} both name in/x")),
+            (&[&y, &x, "-o", "y", "-o", "in/"], "in/x", format!("{option} and {x} both name in/x")),
+            (&["-i", "list"], "x", format!("{option} and {x} both name x")),
+            (&[&x, "-o", "z"], "z.weir", format!("{option} and -o both name ")),
+        ] {
+            sandbox.get(args).args(&[option, name]).run().fails(2, &[&says]);
+        }
+    }
+    assert!(server.requests().is_empty(), "nothing was asked for");
+    for name in ["x", "y.part", "in/x", "z.weir"] {
+        assert_eq!(sandbox.read(name), b"old", "{name}");
+    }
+    sandbox.get([&*x, "-o", "new", "--evidence", "-"]).run().fails(2, &["--evidence needs a file"]);
+    assert!(!sandbox.path("-").exists() && !sandbox.path("new").exists());
 }

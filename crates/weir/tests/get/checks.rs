@@ -72,6 +72,40 @@ fn declared_digests_are_checked() {
     }
 }
 
+/// A server of honest parts that names no version, over a path that breaks every answer off: the digest that
+/// the user gives proves what nothing else does.
+#[test]
+fn a_checksum_stands_for_a_validator() {
+    const SIZE: usize = 3 * MIB;
+    const MOST: usize = MIB;
+    let given = |algorithm: Algorithm, bytes: &[u8]| {
+        format!("{}:{}", algorithm.name(), hex::encode(&algorithm.of(bytes)))
+    };
+    let strong = given(Algorithm::SHA256, &pattern(SIZE, 1));
+    for etag in [None, Some("W/\"a\"")] {
+        let object = Object::new(SIZE).etag(etag);
+        let server = Server::start(move |request, wire| {
+            object.serve_up_to(request, wire, MOST)?;
+            wire.close()
+        });
+        brings(&server, &["--checksum", &strong, "-c", "1", "--retries", "1"], &pattern(SIZE, 1));
+        // Another program could have made bytes that have these.
+        for weak in [&[][..], &["--checksum", &given(Algorithm::MD5, &pattern(SIZE, 1))]] {
+            refuses(&server, weak, 1, &["127.0.0.1 closed the connection after"]);
+        }
+    }
+    // Two versions of one size: the mix has not the digest, and is begun anew from one answer.
+    let [one, two] =
+        [1, 2].map(|seed| Object { bytes: pattern(SIZE, seed).into(), ..Object::new(0).etag(None) });
+    let server = Server::start(move |request, wire| match request.number {
+        0 => one.serve_up_to(request, wire, MOST).and_then(|()| wire.close()),
+        1 => two.serve(request, wire),
+        _ => one.serve(request, wire),
+    });
+    let run = brings(&server, &["--checksum", &strong, "-c", "1"], &pattern(SIZE, 1));
+    run.says(&["does not match", "starting again"]);
+}
+
 /// What Amazon, and moto, say of an object that was put in one piece, and of one in parts.
 #[test]
 fn checksums_of_whole_objects_and_of_parts() {
@@ -362,5 +396,25 @@ fn another_object_behind_a_renewed_link_is_not_joined() {
         let run = sandbox.get([&server.url(&format!("x?{second}")), "-o", "out", "--json"]).run();
         assert_eq!(resumed(&run), 0, "{second}");
         run.says(&["the partial file here is of another url"]);
+    }
+}
+
+/// The first of several lists as well as the last.
+#[test]
+fn every_list_of_digests_is_required() {
+    let (server, sandbox) = (serve(Object::new(1000)), Sandbox::new());
+    let right = hex::encode(&Algorithm::SHA256.of(&pattern(1000, 1)));
+    for (name, line) in [
+        ("right", format!("{right}  x\n")),
+        ("wrong", format!("{}  x\n", "00".repeat(32))),
+        ("other", format!("{right}  y\n")),
+    ] {
+        sandbox.write(name, line);
+    }
+    for (one, two, code) in
+        [("right", "right", 0), ("wrong", "right", 3), ("right", "wrong", 3), ("other", "right", 1)]
+    {
+        let lists = ["--checksum-from", one, "--checksum-from", two];
+        sandbox.get([&server.url("x"), "-o", "out", "--force"]).args(&lists).run().exits(code);
     }
 }

@@ -103,6 +103,22 @@ fn a_name_with_the_ending_of_its_coding_needs_no_word() {
     }
 }
 
+/// A configuration file may hold both.
+#[test]
+fn what_is_decoded_is_not_gone_on_with() {
+    let plain = text(1000);
+    let body = coded("gzip", &plain);
+    let server = Server::start(move |request, wire| {
+        assert_eq!(request.range(), None);
+        wire.answer("200 OK", &[("Content-Encoding", "gzip")], &body)
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("x", &plain[..100]);
+    let run = sandbox.get([&server.url("x"), "-o", "x", "-C", "-", "--compressed"]).run();
+    run.succeeds().says(&["--compressed decodes a file from its start"]);
+    assert!(sandbox.read("x") == plain, "{}", run.stderr);
+}
+
 #[test]
 fn compressed_asks_and_decodes() {
     for (name, label) in [
@@ -131,6 +147,38 @@ fn compressed_asks_and_decodes() {
             let run = Sandbox::new().get([&server.url("x"), "--compressed", "-o", "-"]).run();
             assert!(run.succeeds().stdout == plain);
         }
+    }
+}
+
+/// A server that packs all that it sends to those who take that, archives too.
+#[test]
+fn an_archive_is_not_packed_once_more() {
+    for size in SIZES {
+        let plain = pattern(size, 1);
+        let (sent, packed) = (plain.clone(), coded("gzip", &plain));
+        let server = Server::start(move |request, wire| {
+            let name = ("Content-Disposition", "attachment; filename=x.tar.gz");
+            match request.field("accept-encoding").is_some_and(|codings| codings.contains("gzip")) {
+                true => wire.answer("200 OK", &[name, ("Content-Encoding", "gzip")], &packed),
+                false => wire.answer("200 OK", &[name], &sent),
+            }
+        });
+        // That the other one is an archive shows only in the answer.
+        for (path, requests) in [("x.tar.gz", 1), ("download", 2)] {
+            let (sandbox, before) = (Sandbox::new(), server.requests().len());
+            sandbox.get([&server.url(path), "--compressed"]).run().succeeds();
+            assert!(sandbox.read("x.tar.gz") == plain, "{path}");
+            assert_eq!(sandbox.names(), ["x.tar.gz"]);
+            assert_eq!(server.requests().len() - before, requests, "{path}");
+        }
+        let run = Sandbox::new().get([&server.url("x.svgz"), "--compressed", "-o", "-"]).run();
+        assert!(run.succeeds().stdout == plain);
+        let sandbox = Sandbox::new();
+        sandbox.get([&server.url("x"), "--compressed", "-o", "x.crate"]).run().succeeds();
+        assert!(sandbox.read("x.crate") == plain);
+        // Packed once by the server, it is unpacked once.
+        sandbox.get([&server.url("x.tar.gz"), "--compressed", "-o", "out"]).run().succeeds();
+        assert!(sandbox.read("out") == plain);
     }
 }
 
@@ -242,6 +290,18 @@ fn a_coded_body_that_is_cut_or_broken_is_no_file() {
         });
         refuses(&server, &["--compressed"], 1, &[cause]);
     }
+}
+
+/// What comes over the wire is limited, however much it unpacks to: here a thousandth.
+#[test]
+fn a_rate_is_that_of_the_coded_bytes() {
+    let body = coded("gzip", &vec![0; 16 * MIB]);
+    assert!(body.len() < MIB / 4);
+    let server = Server::start(move |_, wire| wire.answer("200 OK", &[("Content-Encoding", "gzip")], &body));
+    let began = std::time::Instant::now();
+    brings(&server, &["--compressed", "--limit-rate", "200k"], &vec![0; 16 * MIB]);
+    // A second or so, and by the bytes that they unpack to more than a minute.
+    assert!(began.elapsed().as_secs() < 40, "{:?}", began.elapsed());
 }
 
 /// What came as it is, and what would come coded, are not of one kind.

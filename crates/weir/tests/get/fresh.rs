@@ -4,9 +4,12 @@
 
 use crate::support;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use support::http_servers::{Apache, Nginx, sandbox_with_www};
 use support::{MIB, Object, Run, Sandbox, Server, pattern, skip};
 
@@ -42,6 +45,15 @@ fn serve(object: Object, does: Does) -> Server {
             false => object.serve(request, wire),
         }
     })
+}
+
+/// A server whose object comes coded.
+fn coded(seed: u64, etag: &str, does: Does) -> Server {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&pattern(1000, seed)).unwrap();
+    let bytes = Arc::new(encoder.finish().unwrap());
+    let object = dated(0, Some(etag), Some(EARLY)).field("Content-Encoding", "gzip");
+    serve(Object { bytes, ..object }, does)
 }
 
 fn seconds(date: &str) -> u64 {
@@ -192,6 +204,44 @@ fn what_is_expected_of_it_is_checked() {
     let record = sandbox.get(["-N", &server.url("x"), "-o", "x", "--json"]).run();
     let file = record.succeeds().json()["files"][0].clone();
     assert_eq!((&file["unchanged"], &file["bytes"]), (&true.into(), &1000.into()), "{file}");
+}
+
+/// What is decoded on the way is told by its version: the file has another size than the body that comes.
+#[test]
+fn a_decoded_file_that_is_the_same_stays() {
+    for does in [Does::Heeds, Does::Ignores] {
+        let (server, sandbox) = (coded(1, "\"a\"", does), Sandbox::new());
+        let get = |server: &Server| sandbox.get(["-N", "--compressed", &server.url("x"), "-o", "x"]).run();
+        get(&server).succeeds();
+        assert!(sandbox.read("x") == pattern(1000, 1));
+        assert_eq!(modified(&sandbox, "x").as_secs(), EARLY_SECONDS);
+        let sent = server.sent();
+        is_left_alone(&get(&server));
+        if does == Does::Heeds {
+            assert_eq!(server.sent(), sent);
+        }
+        get(&coded(2, "\"b\"", does)).succeeds();
+        assert!(sandbox.read("x") == pattern(1000, 2));
+    }
+}
+
+/// What an earlier run saved as it came holds the coded bytes, and is not what is asked for now.
+#[test]
+fn a_coded_file_is_not_the_decoded_one() {
+    for does in [Does::Heeds, Does::Ignores] {
+        let server = coded(1, "\"a\"", does);
+        for flags in [&["-N"][..], &["-R"], &[]] {
+            let sandbox = Sandbox::new();
+            let get = |flags: &[&str]| sandbox.get([&server.url("x"), "-o", "x"]).args(flags).run();
+            get(flags).succeeds().says(&["saved as it came, coded with gzip"]);
+            if flags == ["-N"] {
+                is_left_alone(&get(flags));
+            }
+            get(&["-N", "--compressed"]).succeeds();
+            assert!(sandbox.read("x") == pattern(1000, 1), "{does:?} {flags:?}");
+            is_left_alone(&get(&["-N", "--compressed"]));
+        }
+    }
 }
 
 #[test]

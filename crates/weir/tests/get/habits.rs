@@ -25,6 +25,8 @@ fn flags_of_curl_and_wget_that_change_nothing() {
     // A variable that is not set leaves an empty one: the current folder, and never the root.
     sandbox.get(["-P", "", &server.url("x.bin")]).run().succeeds();
     assert_eq!(sandbox.names(), ["into/", "into/x.bin", "x.bin"]);
+    let anyway = ["-Z#", "--parallel", "--progress=dot", "--show-progress", "--retry-connrefused"];
+    sandbox.get(anyway).args(&["-o", "x.bin", &server.url("x.bin")]).run().succeeds();
     sandbox.get(["hf://org/model", "--hf-cache", "-P", "into"]).run().exits(2);
     // As scripts that install things have it.
     let server = Server::start_tls(|_, wire| wire.answer("200 OK", &[], b"echo hello"));
@@ -60,11 +62,28 @@ fn an_output_for_each_url() {
             "-o is given 2 times for 1 urls: give one for each, or one folder",
         ),
         (&["-o", "x", "-o", "y", &*a, &*b, &*b], "-o is given 2 times for 3 urls"),
-        (&["-o", "-", "-o", "-", &*a, &*b], "-o - takes one url, and is given for several"),
         (&["-o", "x", "-o", "y", "-i", "list", &*b], "the list list has names of its own"),
     ] {
         sandbox.get(args).run().exits(2).says(&[says]);
     }
+}
+
+/// -H wins over -A, as with curl and wget.
+#[test]
+fn one_name_of_the_client_is_sent() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    for (args, sent) in [
+        (&["-A", "me"][..], &["me"][..]),
+        (&["-H", "user-agent: you", "-A", "me"], &["you"]),
+        (&["-A", "me", "-H", "User-Agent:"], &[]),
+    ] {
+        sandbox.get([&server.url("x.bin"), "-o", "x"]).args(args).run().succeeds();
+        let asked = server.requests().last().unwrap().request.clone();
+        let names = asked.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
+        assert_eq!(names.map(|(_, value)| value.as_str()).collect::<Vec<_>>(), sent, "{args:?}");
+    }
+    let to_hosts = ["http://h/x", "--to-hosts", "a", "-o", "-"];
+    sandbox.get(to_hosts).run().fails(2, &["-o - does not go with --to-hosts; each host gets a file"]);
 }
 
 /// An alias gives a flag, and the command line gives it again: the last one counts, as with curl, wget and
@@ -98,6 +117,7 @@ fn lines_of_curl_and_wget_work() {
         sandbox.get(args).run().succeeds();
         assert_eq!(sandbox.read("name"), b"/name", "{args:?}");
     }
+    sandbox.get(["-#O", &*url]).run().succeeds();
     sandbox.get(["--create-dirs", "-o", "deep/er/x", &url]).run().succeeds();
     assert_eq!(sandbox.read("deep/er/x"), b"/name");
     // A host with its port is none of weir's commands.

@@ -102,6 +102,21 @@ fn one_object_and_many() {
     run.fails(1, &["127.0.0.1 speaks only HTTP/2"]);
 }
 
+/// Such a field makes a request malformed over HTTP/2.
+#[test]
+fn the_users_fields_about_a_connection_stay_behind() {
+    let server = start(1);
+    let sandbox = Sandbox::new();
+    for args in [&[][..], &["--http2"]] {
+        let mut get = sandbox.get([&format!("https://{server}/x")]).args(&["-k", "-o", "out"]).args(args);
+        for field in ["Connection: close", "Keep-Alive: 5", "Proxy-Connection: x", "Upgrade: x", "TE: gzip"] {
+            get = get.args(&["-H", field]);
+        }
+        get.run().succeeds();
+        assert_eq!(sandbox.read("out"), BODY);
+    }
+}
+
 #[test]
 fn a_slow_link_carries_one_small_body_after_another() {
     let server = start(7);

@@ -4,7 +4,10 @@
 
 use crate::support;
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -415,7 +418,8 @@ fn other_small_files_than_listed_are_refused() {
     let has_other = ["has another file than its list says: it has 13 bytes, not 8", "--ignore-digest"];
     for (page, has_id, code, says) in [
         (&b"{\"b\": 2}"[..], true, 3, &mismatch[..]),
-        (b"<html></html>", true, 3, &mismatch),
+        // Of another size nothing is fetched that could be held against the id.
+        (b"<html></html>", true, 1, &has_other),
         (b"<html></html>", false, 1, &has_other),
     ] {
         let store = Arc::new(Server::start(|_, wire| wire.answer("404 Not Found", &[], b"")));
@@ -586,4 +590,84 @@ fn the_python_library_finds_what_is_in_its_cache() {
     // Whatever else it asks for, it is no file and no list of files.
     let asked = hub.server.requests_from(before);
     assert!(asked.iter().all(|request| !request.target.contains("org/model")), "{asked:?}");
+}
+
+/// Whoever asks for a model, an image or an object is told when to come back, as for a file.
+#[test]
+fn a_hub_that_asks_for_too_long_a_wait_is_left_until_then() {
+    let busy = |wait: &'static str| {
+        Server::start(move |_, wire| wire.answer("429 Too Many Requests", &[("Retry-After", wait)], b""))
+    };
+    let server = busy("7200");
+    let sandbox = Sandbox::new();
+    let oid = "a".repeat(64);
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 1\n");
+    sandbox.write("x.bin", pointer);
+    let (image, repo) = (format!("oci://{}/a:v1", server.address()), server.url("r.git"));
+    for args in [&["hf://org/model"][..], &[image.as_str()], &["--lfs", repo.as_str(), "x.bin"]] {
+        let before = server.requests().len();
+        let weir = sandbox.get(args).env("HF_ENDPOINT", server.url("")).env("TZ", "UTC");
+        let says =
+            ["asks for a wait of 2 h 00 min", "--max-wait allows 10 min 00 s", "again after 20", " UTC"];
+        weir.run().fails(4, &says);
+        assert_eq!(server.requests().len(), before + 1, "{args:?}");
+    }
+    // What the user allows is for all waits in a row.
+    let server = busy("1");
+    let image = format!("oci://{}/a:v1", server.address());
+    let run = sandbox.get([&*image, "--max-wait", "1"]).run();
+    run.fails(4, &["asks for a wait of 1.0 s, --max-wait allows 1.0 s, of which 1.0 s are used up"]);
+    assert_eq!(server.requests().len(), 2);
+    // One within the limit is said, and hears a signal.
+    let server = busy("300");
+    let mut get = sandbox.get([format!("oci://{}/a:v1", server.address()), "-q".to_owned()]);
+    get.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+    let running = get.spawn();
+    let said = || String::from_utf8_lossy(&sandbox.read("said")).into_owned();
+    wait_for("a word", || said().contains("asks for a wait of 5 min 00 s"));
+    running.signal(Signal::INT);
+    running.wait().exits(130);
+}
+
+/// For whom permissions hold.
+const NOBODY: u32 = 65534;
+
+/// Gives `folder` and all folders in it this mode.
+fn set_modes(folder: &Path, mode: u32) {
+    std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            set_modes(&entry.path(), mode);
+        }
+    }
+    std::fs::set_permissions(folder, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_complete_cache_that_may_only_be_read_is_left_as_it_is() {
+    let hub = Hub::start(model());
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tmp")).unwrap();
+    let (cache, temp) = (sandbox.path("cache"), sandbox.path("tmp"));
+    let weir = || {
+        let weir = hub.get(&sandbox, &["hf://org/model", "--hf-cache"]);
+        weir.env("HF_HUB_CACHE", &cache).env("TMPDIR", &temp)
+    };
+    weir().run().succeeds();
+    let mut second = weir();
+    if rustix::process::geteuid().is_root() {
+        for name in [".", "tmp"] {
+            chown(sandbox.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut version = sandbox.weir(support::WEIR, ["--version"]).command;
+        if !version.uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
+            return skip("root cannot run the binary as another user here");
+        }
+        second.command.uid(NOBODY).gid(NOBODY);
+    }
+    set_modes(&cache, 0o555);
+    let run = second.run();
+    set_modes(&cache, 0o755);
+    run.succeeds().says(&["the snapshot is", COMMIT]);
+    assert_eq!(std::fs::read_dir(&temp).unwrap().count(), 0);
 }

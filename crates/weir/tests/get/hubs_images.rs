@@ -41,6 +41,10 @@ struct Image {
     forged: bool,
     /// The first answer with a large layer does not come to its end.
     stalls: bool,
+    /// Or only once this is set.
+    until: Option<Arc<AtomicBool>>,
+    /// What names the version of a blob.
+    etag: Option<&'static str>,
 }
 
 impl Image {
@@ -52,6 +56,8 @@ impl Image {
             sent: None,
             forged: false,
             stalls: false,
+            until: None,
+            etag: Some("\"blob\""),
         }
     }
 
@@ -91,12 +97,16 @@ impl Registry {
             let all = kept.layers.iter().chain([&kept.config]);
             let bytes = all.into_iter().find(|bytes| digest(bytes).ends_with(named)).unwrap();
             let sent = kept.sent.as_ref().filter(|_| *bytes == kept.layers[0]).unwrap_or(bytes);
-            let object = Object { bytes: Arc::new(sent.clone()), ..Object::new(0) };
+            let object = Object { bytes: Arc::new(sent.clone()), ..Object::new(0).etag(kept.etag) };
             if sent.len() < MIB || !may_stall.swap(false, Relaxed) {
                 return object.serve(request, wire);
             }
-            object.serve_up_to(request, wire, sent.len() * 3 / 4)?;
-            wire.wait_for_close()
+            let part = object.answer(request).part;
+            let most = sent.len() * 3 / 4;
+            object.serve_up_to(request, wire, most)?;
+            let Some(until) = &kept.until else { return wire.wait_for_close() };
+            wait_for("the word to go on", || until.load(Relaxed));
+            wire.body(&sent[part.start + part.len().min(most)..part.end])
         }));
         let at = Arc::clone(&store);
         let server = Server::start(move |request, wire| answer(&image, &at, request, wire));
@@ -450,6 +460,59 @@ fn a_manifest_that_names_no_digest_is_refused() {
     }
 }
 
+/// Of a blob that another run brings into the same layout, which runs of a cluster do to each other.
+#[test]
+fn two_runs_share_a_layout() {
+    const SIZE: usize = 2 * MIB;
+    let until: Arc<AtomicBool> = Arc::default();
+    let image = Image { stalls: true, until: Some(Arc::clone(&until)), ..Image::new(&[SIZE]) };
+    let registry = Registry::start(image.clone());
+    let sandbox = Sandbox::new();
+    let first = registry.get(&sandbox, "name/app:v1", &["-c", "1", "-o", "app/"]).spawn();
+    let layer = format!("app/blobs/{}", digest(&image.layers[0]).replace(':', "/"));
+    wait_for("a journal", || sandbox.journalled(&layer) > 0);
+    let by_digest = format!("name/app@{}", digest(&image.manifest("riscv64")));
+    let mut second = registry.get(&sandbox, &by_digest, &["-c", "1", "-o", "app/"]);
+    second.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+    let second = second.spawn();
+    let words = "another weir is writing it";
+    let said = || support::unfolded(&String::from_utf8(sandbox.read("said")).unwrap());
+    wait_for("a word of the wait", || said().contains(words));
+    until.store(true, Relaxed);
+    first.wait().succeeds();
+    second.wait().succeeds();
+    assert_eq!(said().matches(words).count(), 1, "{}", said());
+    has_image(&sandbox, "app", &image);
+    let index: Value = serde_json::from_slice(&sandbox.read("app/index.json")).unwrap();
+    assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
+    let name = layer.rsplit('/').next().unwrap();
+    let asked = registry.store.requests_from(0);
+    assert_eq!(asked.iter().filter(|request| request.path().ends_with(name)).count(), 1);
+}
+
+/// Where nothing tells from here that another run writes the blob, the store is asked, and once.
+#[test]
+fn a_wait_for_another_run_asks_nothing() {
+    const SIZE: usize = 2 * MIB;
+    let until: Arc<AtomicBool> = Arc::default();
+    let image = Image { stalls: true, until: Some(Arc::clone(&until)), etag: None, ..Image::new(&[SIZE]) };
+    let registry = Registry::start(image.clone());
+    let sandbox = Sandbox::new();
+    let first = registry.get(&sandbox, "name/app:v1", &["-c", "1", "-o", "app/"]).spawn();
+    let layer = format!("app/blobs/{}", digest(&image.layers[0]).replace(':', "/"));
+    wait_for("a part", || sandbox.path(format!("{layer}.part")).exists());
+    let by_digest = format!("name/app@{}", digest(&image.manifest("riscv64")));
+    let few = ["-c", "1", "-o", "app/", "--max-wait", "1"];
+    let second = registry.get(&sandbox, &by_digest, &few).run();
+    assert!(support::unfolded(&second.stderr).contains("another weir is writing it"), "{}", second.stderr);
+    let name = layer.rsplit('/').next().unwrap();
+    let asked = || registry.store.requests().iter().filter(|one| one.request.path().ends_with(name)).count();
+    assert_eq!(asked(), 2);
+    until.store(true, Relaxed);
+    first.wait().succeeds();
+    has_image(&sandbox, "app", &image);
+}
+
 #[test]
 fn a_killed_pull_goes_on() {
     const SIZE: usize = 12 * MIB;
@@ -466,4 +529,147 @@ fn a_killed_pull_goes_on() {
     has_image(&sandbox, "app", &image);
     let again = registry.store.sent() - before;
     assert!(again < SIZE as u64 * 2 / 3, "{again} sent again");
+}
+
+/// A registry of one name: the first of `manifests` has every tag, and it gives out these blobs alone.
+fn registry_of(manifests: Vec<Vec<u8>>, blobs: Vec<Vec<u8>>) -> Server {
+    Server::start(move |request, wire| {
+        let reference = request.path().rsplit('/').next().unwrap();
+        let held = manifests.iter().chain(&blobs).find(|bytes| digest(bytes) == reference);
+        match (held, request.path().contains("/blobs/")) {
+            (Some(bytes), _) => wire.answer("200 OK", &[], bytes),
+            (None, false) => wire.answer("200 OK", &[], &manifests[0]),
+            (None, true) => {
+                let words = b"{\"errors\": [{\"code\": \"BLOB_UNKNOWN\", \"message\": \"blob unknown\"}]}";
+                wire.answer("404 Not Found", &[], words)
+            }
+        }
+    })
+}
+
+/// The manifest of `image`, its first layer's descriptor with this member.
+fn manifest_with(image: &Image, member: &str, value: Value) -> Vec<u8> {
+    let mut manifest: Value = serde_json::from_slice(&image.manifest("riscv64")).unwrap();
+    manifest["layers"][0][member] = value;
+    manifest.to_string().into_bytes()
+}
+
+/// As the base layers of Windows are: they name where else they are.
+#[test]
+fn a_layer_that_the_registry_does_not_give_out_is_fetched_from_elsewhere() {
+    let image = Image::new(&[300_000, 1000]);
+    let object = Object { bytes: Arc::new(image.layers[0].clone()), ..Object::new(0) };
+    let elsewhere = Server::start(move |request, wire| object.serve(request, wire));
+    let blobs = || vec![image.layers[1].clone(), image.config.clone()];
+    let urls = json!(["ftp://far.invalid/x", elsewhere.url("layer")]);
+    let server = registry_of(vec![manifest_with(&image, "urls", urls)], blobs());
+    let sandbox = Sandbox::new();
+    let get = |server: &Server| {
+        let url = format!("oci://{}/name/app:v1", server.address());
+        sandbox.get([&*url, "-u", "me:geheimes-wort", "-vv"]).run()
+    };
+    get(&server).succeeds().hides("geheimes-wort");
+    for bytes in &image.layers {
+        assert!(sandbox.read(&format!("app/blobs/{}", digest(bytes).replace(':', "/"))) == *bytes);
+    }
+    let asked = elsewhere.requests();
+    assert!(!asked.is_empty());
+    assert!(asked.iter().all(|seen| seen.request.field("authorization").is_none()), "{asked:?}");
+    // One that is nowhere does not mean that there is no such image.
+    std::fs::remove_dir_all(sandbox.path("app")).unwrap();
+    let server = registry_of(vec![image.manifest("riscv64")], blobs());
+    get(&server).fails(1, &["404", "blob unknown", "names it, and 127.0.0.1"]).hides("there is no oci://");
+}
+
+#[test]
+fn a_layer_of_another_size_than_its_manifest_says_is_refused() {
+    let image = Image::new(&[300_000]);
+    let blobs = vec![image.layers[0].clone(), image.config.clone()];
+    let server = registry_of(vec![manifest_with(&image, "size", json!(5))], blobs);
+    let sandbox = Sandbox::new();
+    let url = format!("oci://{}/name/app:v1", server.address());
+    sandbox.get([&url]).run().fails(1, &["it has 300000 bytes, not 5", "--ignore-digest"]);
+    assert!(!sandbox.path("app/index.json").exists());
+    sandbox.get([&*url, "--ignore-digest"]).run().succeeds();
+}
+
+#[test]
+fn an_index_may_lead_to_another_and_name_what_is_no_image() {
+    let image = Image::new(&[1000]);
+    let (manifest, inner) = (image.manifest("riscv64"), image.index());
+    let entry = |kind: &str, bytes: &[u8]| {
+        let size = bytes.len();
+        json!({"mediaType": kind, "digest": digest(bytes), "size": size})
+    };
+    let index = |first: Value| {
+        let unknown = json!({"os": "unknown", "architecture": "unknown"});
+        let mut attestation = entry(MANIFEST, b"attested");
+        attestation["platform"] = unknown;
+        let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [first, attestation]});
+        index.to_string().into_bytes()
+    };
+    let mut deep = vec![manifest.clone()];
+    for _ in 0..4 {
+        deep.insert(0, index(entry(INDEX, &deep[0])));
+    }
+    for (manifests, args, says) in [
+        (vec![index(entry(MANIFEST, &manifest)), manifest.clone()], &[][..], None),
+        (vec![index(entry(INDEX, &inner)), inner, manifest.clone()], &["--platform", "linux/riscv64"], None),
+        (deep, &[], Some("leads through more than 3 indexes")),
+    ] {
+        let server = registry_of(manifests, vec![image.layers[0].clone(), image.config.clone()]);
+        let sandbox = Sandbox::new();
+        let url = format!("oci://{}/name/app:v1", server.address());
+        let run = sandbox.get([&url]).args(args).run();
+        match says {
+            Some(says) => {
+                run.fails(1, &[says]);
+            }
+            None => {
+                run.succeeds();
+                has_image(&sandbox, "app", &image);
+            }
+        }
+    }
+}
+
+/// Who gives tokens may lead on: to its own, which hears the login, and to others, who do not.
+#[test]
+fn a_token_may_be_elsewhere() {
+    const GIVEN: &[u8] = b"{\"token\": \"given\"}";
+    let image = Image::new(&[1000]);
+    let far = Server::start(|_, wire| wire.answer("200 OK", &[], GIVEN));
+    for (place, own) in [("/own?x=1".to_owned(), 1), (far.url("far"), 0)] {
+        let (kept, to) = (image.clone(), place);
+        let server = Server::start(move |request, wire| {
+            match request.path() {
+                "/token" => return wire.redirect("307 Temporary Redirect", &to),
+                "/own" => return wire.answer("200 OK", &[], GIVEN),
+                _ => {}
+            }
+            if request.field("authorization") != Some("Bearer given") {
+                let host = request.field("host").unwrap();
+                let field = format!("Bearer realm=\"http://{host}/token\",service=\"reg\"");
+                return wire.answer("401 Unauthorized", &[("WWW-Authenticate", &field)], b"");
+            }
+            let reference = request.path().rsplit('/').next().unwrap();
+            match kept.layers.iter().chain([&kept.config]).find(|bytes| digest(bytes) == reference) {
+                Some(bytes) => wire.answer("200 OK", &[], bytes),
+                None => wire.answer("200 OK", &[], &kept.manifest("riscv64")),
+            }
+        });
+        let sandbox = Sandbox::new();
+        let (url, login) = (format!("oci://{}/name/app:v1", server.address()), format!("me:{PASSWORD}"));
+        sandbox.get([&*url, "-u", &login]).run().succeeds().hides(PASSWORD);
+        has_image(&sandbox, "app", &image);
+        let basic = format!("Basic {}", base64(login.as_bytes()));
+        let asked = server.requests();
+        let told = |path: &str| {
+            let asked = asked.iter().filter(|seen| seen.request.path() == path);
+            asked.filter(|seen| seen.request.field("authorization") == Some(&*basic)).count()
+        };
+        assert_eq!((told("/token"), told("/own")), (1, own));
+    }
+    let asked = far.requests();
+    assert!(asked.len() == 1 && asked[0].request.field("authorization").is_none(), "{asked:?}");
 }

@@ -7,11 +7,11 @@ use crate::support;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
-use support::{Sandbox, Server, base64, wait_for};
+use support::{Sandbox, Server, WEIR, base64, wait_for};
 
 /// Answers each path with itself.
 fn echo() -> Server {
@@ -28,6 +28,31 @@ fn a_line_that_is_there_twice_is_fetched_once() {
     run.succeeds().says(&["/a is named twice; it is fetched once"]);
     assert_eq!(sandbox.names(), ["in/", "in/a", "in/b", "in/second", "list"]);
     assert_eq!(server.requests().len(), 3);
+}
+
+/// A server that breaks off each third answer of a connection: what was cut comes as the first of a new one.
+#[test]
+fn what_was_cut_comes_over_a_new_connection() {
+    let answers: Mutex<BTreeMap<usize, usize>> = Mutex::default();
+    let server = Server::start(move |request, wire| {
+        let mut counts = answers.lock().unwrap();
+        let count = counts.entry(request.connection).or_default();
+        *count += 1;
+        let is_third = count.is_multiple_of(3);
+        drop(counts);
+        if !is_third {
+            return wire.answer("200 OK", &[], request.target.as_bytes());
+        }
+        wire.head("200 OK", &[("Content-Length", request.target.len())])?;
+        wire.body(&request.target.as_bytes()[..1])?;
+        wire.close()
+    });
+    let sandbox = Sandbox::new();
+    let urls: Vec<String> = (0..60).map(|number| server.url(&format!("f{number}"))).collect();
+    sandbox.get(&urls).args(&["-o", "in/", "--retries", "1"]).run().succeeds();
+    for number in 0..60 {
+        assert_eq!(sandbox.read(&format!("in/f{number}")), format!("/f{number}").as_bytes());
+    }
 }
 
 #[test]
@@ -417,6 +442,25 @@ fn a_line_of_json_for_each_file() {
     }
     let run = sandbox.get([&server.url("0"), "-o", "x", "--json-files", "none/lines"]).run();
     run.fails(1, &["cannot write none/lines"]);
+    let run = sandbox.get([&server.url("0"), "-o", "x", "--json-files", "/dev/full"]).run();
+    run.fails(1, &["cannot write /dev/full: no space left on device; the files are fetched"]);
+    assert!(!run.stderr.contains("os error") && !run.stderr.contains("full: cannot"), "{}", run.stderr);
+}
+
+/// Fewer connections are enough; a file for which there is no descriptor would be lost.
+#[test]
+fn a_list_is_fetched_with_few_descriptors() {
+    let (server, sandbox) = (echo(), Sandbox::new());
+    sandbox.write("list", list_of(&server, 200));
+    for (limit, most, jobs) in [(48, 3, ""), (48, 3, "-j 32"), (32, 1, "-j 32")] {
+        let script = format!("ulimit -n {limit} && exec {WEIR} get -i list -o in/ --force {jobs}");
+        let run = sandbox.weir("sh", ["-c", &script]).run();
+        run.succeeds();
+        assert_eq!(std::fs::read_dir(sandbox.path("in")).unwrap().count(), 200);
+        let says =
+            format!("{most} connections instead of 32: this process may open no more than {limit} files");
+        assert_eq!(run.stderr.contains(&says), !jobs.is_empty(), "{}", run.stderr);
+    }
 }
 
 /// Answers without a log: `/good/` with two bytes, the rest with 404.
@@ -491,4 +535,42 @@ fn a_long_list_takes_no_more_memory_than_a_short_one() {
     );
     let peak = record["peak_memory"].as_u64().unwrap();
     assert!(peak < 96 << 20, "{peak} bytes");
+}
+
+/// As if one stood behind the other; a line is named by its own list.
+#[test]
+fn several_lists_are_fetched() {
+    let (server, sandbox) = (echo(), Sandbox::new());
+    let [a, b, c] = ["a", "b", "c"].map(|name| server.url(name));
+    sandbox.write("one", format!("{a}\n{b}\n"));
+    sandbox.write("two", format!("{b}\nno:url\n{c}"));
+    let run = sandbox.get(["-i", "one", "-i", "two", "-o", "in/"]).run();
+    run.fails(1, &["two, line 2: ", "/b is named twice; it is fetched once"]);
+    assert_eq!(sandbox.names(), ["in/", "in/a", "in/b", "in/c", "one", "two"]);
+    assert_eq!(server.requests().len(), 3);
+    sandbox.get(["-i", "one", "-i", "none"]).run().fails(1, &["cannot read the list none"]);
+    sandbox.write("empty", "# none\n");
+    sandbox.get(["-i", "empty", "-i", "empty"]).run().fails(2, &["names no url"]);
+}
+
+/// It is of all of them.
+#[test]
+fn several_lists_have_one_journal() {
+    const FIRST: usize = 20;
+    let (server, go_on) = pausing(FIRST);
+    let sandbox = Sandbox::new();
+    let list = list_of(&server, 40);
+    let half: usize = list.lines().take(20).map(|line| line.len() + 1).sum();
+    let (one, two) = list.split_at(half);
+    sandbox.write("one", one);
+    sandbox.write("two", two);
+    let lists = ["-i", "one", "-i", "two", "-o", "in/"];
+    let running = sandbox.get(lists).spawn();
+    wait_for("the files that the server gives", || journalled(&sandbox) == FIRST);
+    running.signal(Signal::KILL);
+    running.wait();
+    go_on.store(true, Relaxed);
+    let run = sandbox.get(lists).run();
+    run.succeeds().says(&["20 of 40 files are complete since an earlier run"]);
+    assert_eq!(journal_in(&sandbox), None);
 }

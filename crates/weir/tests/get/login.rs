@@ -129,6 +129,19 @@ fn a_login_of_another_host_is_resumed_and_saved() {
 }
 
 #[test]
+fn a_user_given_beside_the_url_is_meant_and_not_the_one_in_it() {
+    let server = Server::start(|request, wire| match request.field("authorization") {
+        Some(given) if given == basic("ann:geheim") => wire.answer("200 OK", &[], BODY),
+        _ => wire.answer("401 Unauthorized", &[("WWW-Authenticate", "Basic realm=\"x\"")], b""),
+    });
+    let url = server.url("x").replace("http://", "http://bob:falsch@");
+    let sandbox = Sandbox::new();
+    let run = sandbox.get([&*url, "-u", "ann:geheim", "-o", "out", "-vv"]).run();
+    run.succeeds().hides("geheim").hides("falsch");
+    assert_eq!(sandbox.read("out"), BODY);
+}
+
+#[test]
 fn without_a_login_for_the_other_host_it_is_named() {
     let there = Earthdata::start(Object::new(1000));
     let sandbox = Sandbox::new();

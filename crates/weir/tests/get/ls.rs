@@ -84,6 +84,24 @@ fn folders_patterns_and_names() {
     }
 }
 
+/// A pattern that is a key is that key, and what is printed names the object that it is of.
+#[test]
+fn a_key_is_named_by_its_letters() {
+    let objects: [(&str, &[u8]); 3] = [("b[1].txt", b"1"), ("b1.txt", b"2"), ("k?versionId=zz", b"3")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    let listed = |url: &str| lines(bucket.weir(&sandbox, &["ls", url]).run().succeeds());
+    assert_eq!(listed("s3://b/b[1].txt"), ["s3://b/b[1].txt"]);
+    assert_eq!(listed("s3://b/b[12].txt"), ["s3://b/b1.txt"]);
+    let named = listed("s3://b/k");
+    assert_eq!(named, ["s3://b/k\\?versionId=zz"]);
+    let named = named[0].as_str();
+    for args in [["get", named, "-o", "got"].as_slice(), &["cp", named, "copied"]] {
+        bucket.weir(&sandbox, args).run().succeeds();
+    }
+    assert_eq!((sandbox.read("got"), sandbox.read("copied")), (b"3".to_vec(), b"3".to_vec()));
+}
+
 #[test]
 fn a_broken_list_is_an_error_and_says_how() {
     let keys: Vec<String> = (0..10).map(|number| format!("k{number}")).collect();

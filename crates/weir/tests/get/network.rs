@@ -237,7 +237,8 @@ fn user_and_password() {
     brings(&in_url, &[], &[]);
     brings(&url, &["-u", "me:se cret"], &[]);
     brings(&url, &["-H", &format!("Authorization: Basic {}", base64(b"me:se cret"))], &[]);
-    brings(&in_url, &["-u", "someone:else"], &[]);
+    // Who is named beside the URL was meant, as with curl.
+    brings(&url.replace("http://", "http://someone:else@"), &["-u", "me:se cret"], &[]);
     let sandbox = Sandbox::new();
     sandbox.write(
         ".netrc",
@@ -284,6 +285,12 @@ fn trust() {
         .fails(1, &["nowhere.pem", "no such file"]);
     sandbox.write("empty.pem", "nothing");
     sandbox.get([&server.url("x"), "--cacert", "empty.pem"]).run().fails(1, &["empty.pem", "no certificate"]);
+    let by_variable = |value: &str| sandbox.get([&server.url("x")]).env("SSL_CERT_FILE", value).run();
+    by_variable("nowhere.pem").fails(1, &["nowhere.pem, which SSL_CERT_FILE names: no such file"]);
+    // As if it were not set: nobody whom the system trusts has signed this server's certificate.
+    let run = by_variable("");
+    run.exits(1);
+    assert!(!run.stderr.contains("cannot read certificates"), "{}", run.stderr);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 use crate::support;
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 
 use support::socks::Socks;
 use support::{MIB, Object, Request, Sandbox, Server, Wire, base64, pattern};
@@ -232,4 +234,18 @@ fn a_proxy_that_wants_what_weir_does_not_know() {
     for url in ["http://far.invalid/x", "https://far.invalid/x"] {
         Sandbox::new().get([url, "--proxy", &at]).run().fails(1, &["407", "--proxy-ntlm"]);
     }
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_not_passed_over() {
+    let server = Server::start(body);
+    let sandbox = Sandbox::new();
+    let get = || sandbox.get([&server.url("x"), "-o", "out"]);
+    let run = get().env("http_proxy", OsStr::from_bytes(b"http://\xff")).run();
+    run.fails(1, &["http_proxy is not UTF-8", "cannot use the proxy that http_proxy gives"]);
+    assert!(server.requests().is_empty(), "it went past the proxy");
+    // Of a list the rest holds.
+    let exempt = OsStr::from_bytes(b"\xff,127.0.0.1");
+    get().env("http_proxy", "http://127.0.0.1:1").env("no_proxy", exempt).run().succeeds();
+    assert_eq!(sandbox.read("out"), BODY);
 }

@@ -4,9 +4,14 @@
 
 use crate::support;
 
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
+use rustix::process::Signal;
 use support::bucket::{Bucket, Fault, Upload};
 use support::{MIB, Sandbox, pattern};
 
@@ -202,6 +207,115 @@ fn a_file_that_changes_is_refused_and_nothing_is_left() {
     bucket.heals();
     bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds().says(&["it begins again"]);
     assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
+}
+
+/// What became of it is told: a log that only grows is stored as it was, and what is stored of another file
+/// is named.
+#[test]
+fn a_small_file_that_changes_while_it_is_sent() {
+    let sandbox = Sandbox::new();
+    let bytes = pattern(MIB, 1);
+    let path = sandbox.write("x", &bytes);
+    for (at, trusts) in [(MIB as u64, false), (0, true), (0, false)] {
+        std::fs::write(&path, &bytes).unwrap();
+        let bucket = Bucket::start();
+        bucket.holds().trusts = trusts;
+        let file = File::options().write(true).open(&path).unwrap();
+        bucket.hook(move |request| {
+            if request.method == "PUT" {
+                file.write_all_at(b"other", at).unwrap();
+            }
+            None
+        });
+        let run = bucket.put(&sandbox, &["x", "s3://b/k"]).run();
+        if at > 0 {
+            run.succeeds().says(&["it changed while it was sent; its first"]);
+            assert!(bucket.bytes("k") == bytes);
+            continue;
+        }
+        run.fails(1, &["x changed while it was sent; run the same command again"]);
+        if trusts || !bucket.holds().objects.is_empty() {
+            run.says(&["s3://b/k is stored all the same"]);
+        }
+    }
+}
+
+/// No moment is without a change, and what was digested is what is stored.
+#[test]
+fn a_log_that_keeps_growing_is_stored_as_it_was() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let path = sandbox.write("x", pattern(MIB, 1));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut log = File::options().append(true).open(&path).unwrap();
+            while !over.load(Relaxed) {
+                log.write_all(b"line\n").unwrap();
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let run = bucket.put(&sandbox, &["x", "s3://b/k"]).run();
+        over.store(true, Relaxed);
+        run.succeeds();
+    });
+    let stored = bucket.bytes("k");
+    assert!(stored.len() >= MIB && sandbox.read("x").starts_with(&stored));
+}
+
+#[test]
+fn a_stop_says_nothing_of_a_file_that_changes() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let path = sandbox.write("x", "content");
+    bucket.hook(|request| (request.method == "PUT").then_some(Fault::Hang));
+    let running = bucket.put(&sandbox, &["x", "s3://b/k"]).spawn();
+    bucket.server.wait("the object", |_, requests| requests.iter().any(|seen| seen.request.method == "PUT"));
+    std::fs::write(&path, "another content").unwrap();
+    running.signal(Signal::INT);
+    running.wait().fails(130, &[]).hides("changed");
+}
+
+#[test]
+fn a_file_that_is_cut_off_while_it_is_sent_is_told_by_its_name() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let path = sandbox.write("x", pattern(20 * MIB, 1));
+    bucket.hook(move |request| {
+        if is_part(&request.target, 2) {
+            File::options().write(true).open(&path).unwrap().set_len(9 << 20).unwrap();
+        }
+        None
+    });
+    let run = bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run();
+    run.fails(1, &["x changed while it was sent; run the same command again"]).hides("uploadId");
+    assert!(bucket.holds().objects.is_empty() && bucket.holds().uploads.is_empty());
+}
+
+/// Lanes that wait for work find a failed upload until it is put away: none goes on with it.
+#[test]
+fn a_part_that_is_refused_for_good_makes_no_object() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x", pattern(25 * MIB, 1));
+    for lanes in ["3", "4", "3", "4"] {
+        let bucket = Bucket::start();
+        bucket.holds().trusts = true;
+        bucket.hook(|request| {
+            is_part(&request.target, 3).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
+        });
+        let run = bucket.put(&sandbox, &["x", "s3://b/k", "-c", lanes, "--part-size", "5MiB"]).run();
+        run.fails(4, &["cannot put part 3 of s3://b/k: AccessDenied", "are at the store"]);
+        assert!(bucket.holds().objects.is_empty());
+    }
+}
+
+/// Of an upload that was begun and has no part nothing was sent before.
+#[test]
+fn an_upload_without_a_part_is_not_said_to_have_any() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    sandbox.write("x", pattern(9 * MIB, 1));
+    bucket.hook(|request| {
+        (request.method == "PUT").then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
+    });
+    let run = bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run();
+    run.fails(4, &["AccessDenied", "; run the same command again"]).hides("was sent before");
 }
 
 /// A store that lists neither parts nor uploads, or not for this user: what was sent before is sent again,

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use support::stranger::{connect, trusting};
-use support::{Sandbox, unfolded, wait_for};
+use support::{Sandbox, WEIR, unfolded, wait_for};
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -98,4 +98,33 @@ fn an_answer_under_way_comes_to_its_end() {
     });
     assert_eq!(serving.end(), Some(0));
     assert!(rest.join().unwrap().unwrap() > SIZE - 1000);
+}
+
+/// A page in a folder is for people; programs get the list, and a plan has what lies beside the page.
+#[test]
+fn a_folder_with_a_page_can_be_planned() {
+    let sandbox = sandbox();
+    sandbox.write("www/index.html", "<h1>Welcome</h1>");
+    sandbox.write("www/a.bin", "a");
+    let serving = sandbox.serve("www", &[]);
+    let url = serving.url("");
+    let plan = ["fleet", "plan", &*url, "to", "--ledger", "plan.db", "--json"];
+    let planned = sandbox.weir(WEIR, plan).run().succeeds().json();
+    assert_eq!(planned["added"]["objects"], 2, "{planned}");
+    for (accept, is_page) in [
+        ("text/html,application/json", true),
+        ("*/*", true),
+        ("application/json;q=0", true),
+        ("text/html;q=0.9, application/json; Q=0.8", true),
+        ("application/json", false),
+        ("application/json, text/html;q=0.9, */*;q=0.1", false),
+    ] {
+        let mut socket = connect(serving.address());
+        socket.write_all(format!("GET / HTTP/1.0\r\nAccept: {accept}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("Vary: Accept"), "{accept}: {answer}");
+        let (page, list) = (answer.contains("Welcome"), answer.contains("weir.listing/1"));
+        assert_eq!((page, list), (is_page, !is_page), "{accept}: {answer}");
+    }
 }

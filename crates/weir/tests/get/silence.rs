@@ -41,10 +41,15 @@ struct Troubled {
 
 impl Troubled {
     fn new(other: Other, mended: usize) -> Troubled {
-        let (object, mended) = (Object::new(4 * MIB), Arc::new(AtomicUsize::new(mended)));
+        Troubled::of(Object::new(4 * MIB), CUT, other, mended)
+    }
+
+    /// The same with another object, of which `cut` bytes come first.
+    fn of(object: Object, cut: usize, other: Other, mended: usize) -> Troubled {
+        let mended = Arc::new(AtomicUsize::new(mended));
         let (served, until) = (object.clone(), Arc::clone(&mended));
         let server = Server::start(move |request, wire| match request.number {
-            0 => served.serve_up_to(request, wire, CUT).and_then(|()| wire.close()),
+            0 => served.serve_up_to(request, wire, cut).and_then(|()| wire.close()),
             number if number < until.load(Relaxed) => other(wire),
             _ => served.serve(request, wire),
         });
@@ -111,6 +116,39 @@ fn the_same_run_keeps_its_part() {
         troubled.mended.store(0, Relaxed);
         troubled.goes_on();
     }
+}
+
+/// Where nothing is kept of an object the run knows all the same what it was: small ones, those of a server
+/// that gives no parts, and those of one that names no versions.
+#[test]
+fn the_same_run_knows_what_the_object_was() {
+    let large = || Object::new(3 * MIB).whole_only();
+    for (object, cut, other) in [
+        (Object::new(100_000), 50_000, TROUBLE[0]),
+        (Object::new(100_000), 50_000, TROUBLE[2]),
+        (Object::new(100_000).etag(None), 50_000, TROUBLE[1]),
+        (large(), MIB, TROUBLE[1]),
+        (large(), 0, TROUBLE[1]),
+        (large().etag(None), MIB, TROUBLE[2]),
+    ] {
+        let troubled = Troubled::of(object, cut, other, ALL);
+        troubled.get(&["--retries", "1"]).run().fails(1, &[KEPT[0]]);
+        assert_eq!(troubled.sandbox.names(), [""; 0]);
+    }
+    for (object, cut) in [(Object::new(100_000), 50_000), (large(), MIB), (large().etag(None), MIB)] {
+        let troubled = Troubled::of(object, cut, TROUBLE[1], 2);
+        troubled.get(&[]).run().succeeds();
+        assert!(troubled.sandbox.read("out") == *troubled.object.bytes);
+        assert_eq!(troubled.sandbox.names(), ["out"]);
+    }
+}
+
+/// Nor does a stream end with it, of which nothing has gone out yet.
+#[test]
+fn a_stream_waits_until_the_object_comes() {
+    let troubled = Troubled::of(Object::new(3 * MIB).whole_only(), 0, TROUBLE[1], 2);
+    let run = troubled.sandbox.get([&troubled.server.url("x"), "-o", "-", "-c", "1"]).run();
+    assert!(run.succeeds().stdout == *troubled.object.bytes);
 }
 
 #[test]

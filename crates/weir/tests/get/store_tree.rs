@@ -432,6 +432,123 @@ fn a_pattern_and_delete_are_refused_before_anything_is_asked() {
     assert_eq!((sandbox.read("out/b.txt"), sandbox.read("out/a.gz")), (b"mine".to_vec(), b"p/a.gz".to_vec()));
 }
 
+/// Each object of several sources is the file of its own source, and what two of them have goes once.
+#[test]
+fn several_sources_are_told_apart() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    for name in ["a/f", "b/f", "b/ob", "x/p/one", "x/p/both", "y/p/two", "y/p/both"] {
+        write(&sandbox, name, name);
+    }
+    let copies = |args: &[&str]| weir_of(&sandbox, &bucket.server.url(""), &[&["cp"], args].concat()).run();
+    copies(&["a/", "b/", "s3://b/m/"]).fails(1, &["a/f and b/f would be the same object: a/f is copied"]);
+    copies(&["a/f", "b/f", "s3://b/q/"]).fails(1, &["a/f and b/f would be the same object: a/f is copied"]);
+    copies(&["x/p", "y/p", "s3://b/r/"]).fails(1, &["x/p/both and y/p/both would be the same object"]);
+    for (key, from) in [
+        ("m/f", "a/f"),
+        ("m/ob", "b/ob"),
+        ("q/f", "a/f"),
+        ("r/p/one", "x/p/one"),
+        ("r/p/two", "y/p/two"),
+        ("r/p/both", "x/p/both"),
+    ] {
+        assert_eq!(bucket.bytes(key), from.as_bytes(), "{key}");
+    }
+    // Each lacks what the other has.
+    for [one, other] in [["x/p", "y/p"], ["a/", "b/"], ["x/p", "a/"]] {
+        let run = copies(&["--delete", one, other, "s3://b/r/"]);
+        run.fails(2, &["--delete with several sources into one folder"]);
+    }
+    assert_eq!(bucket.bytes("r/p/two"), b"y/p/two");
+    // A limit is one for all of them.
+    for key in ["d/a/old", "d/b/old-1", "d/b/old-2"] {
+        bucket.hold(key, b"old".to_vec());
+    }
+    let run = copies(&["--delete", "--max-delete", "1", "a", "b", "s3://b/d/"]);
+    run.fails(1, &["more than 1 entries are to be deleted, and --max-delete allows no more"]);
+    assert_eq!(bucket.holds().objects.keys().filter(|key| key.contains("/old")).count(), 2);
+}
+
+/// A store says nothing while it copies: a short timeout is for what it answers at once.
+#[test]
+fn a_store_copies_for_longer_than_the_timeout() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    bucket.hold("p/x", b"x".to_vec());
+    bucket.hook(|request| {
+        request.field("x-amz-copy-source").map(|_| Fault::Late(std::time::Duration::from_millis(1500)))
+    });
+    let args = ["cp", "--timeout", "1", "s3://b/p/x", "s3://b/q/x"];
+    weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds();
+    assert_eq!(bucket.bytes("q/x"), b"x");
+    let requests = bucket.server.requests();
+    let copies = requests.iter().filter(|seen| seen.request.field("x-amz-copy-source").is_some());
+    assert_eq!(copies.count(), 1);
+}
+
+/// A pattern that names an object letter by letter is that object; where it names none, the error says how
+/// letters are meant.
+#[test]
+fn a_pattern_that_is_a_key_is_that_key() {
+    let objects: [(&str, &[u8]); 3] =
+        [("v/b[1].txt", b"letters"), ("v/b1.txt", b"matched"), ("v/a\\b[1]", b"a backslash")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    write(&sandbox, "out/there", b"");
+    let copies = |from: &str, to: &str| bucket.weir(&sandbox, &["cp", from, to]).run();
+    for from in ["s3://b/v/b[1].txt", "s3://b/v/b\\[1\\].txt"] {
+        copies(from, "out").succeeds();
+        assert_eq!(sandbox.read("out/b[1].txt"), b"letters", "{from}");
+        assert_eq!(support::count(&sandbox.path("out")), 2, "{from}");
+        std::fs::remove_file(sandbox.path("out/b[1].txt")).unwrap();
+    }
+    copies("s3://b/v/b[1].txt", "s3://b/w/").succeeds();
+    assert_eq!(bucket.bytes("w/b[1].txt").as_deref(), Some(&b"letters"[..]));
+    copies("s3://b/v/b?.txt", "matched").succeeds();
+    assert_eq!(sandbox.read("matched/b1.txt"), b"matched");
+    // Its name is taken letter by letter, too.
+    let odd = "s3://b/v/a\\b[1]";
+    copies(odd, "out").succeeds();
+    assert_eq!(sandbox.read("out/a\\b[1]"), b"a backslash");
+    copies(odd, "s3://b/w/").succeeds();
+    assert_eq!(bucket.bytes("w/a\\b[1]").as_deref(), Some(&b"a backslash"[..]));
+    copies(odd, "s3://b/v/").fails(2, &["one lies in the other"]);
+    copies("s3://b/v/c[1].txt", "out")
+        .fails(1, &["nothing of that name; a \\ before *, ? or [ takes it as it is"]);
+}
+
+/// Nobody who copies a tree writes a list: the error of two keys that are in each other's way has another
+/// way out.
+#[test]
+fn a_key_that_another_one_grows_under_says_so() {
+    let objects: [(&str, &[u8]); 2] = [("p/x", b"one"), ("p/x.part", b"two")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    let run = bucket.weir(&sandbox, &["cp", "s3://b/p/", "out"]).run();
+    run.fails(1, &["x.part is what ", "while it grows; --exclude leaves one of them out"]).hides("TAB");
+}
+
+/// A list may have a key twice.
+#[test]
+fn a_key_that_is_listed_twice_is_one_object() {
+    let one = "<Contents><Key>p/x</Key><Size>3</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents>";
+    let list = format!(
+        "<ListBucketResult><KeyCount>2</KeyCount><IsTruncated>false</IsTruncated>{one}{one}</ListBucketResult>"
+    );
+    let server = Server::start(move |request, wire| match (request.method.as_str(), request.path()) {
+        ("GET", "/b/" | "/b") => wire.answer("200 OK", &[], list.as_bytes()),
+        ("GET", "/b/p/x") => wire.answer("200 OK", &[("ETag", "\"one\"")], b"new"),
+        _ => wire.head("404 Not Found", &[("Content-Length", "0")]),
+    });
+    let sandbox = Sandbox::new();
+    let copies = |args: &[&str]| {
+        counts(
+            &weir_of(&sandbox, &server.url(""), &[&["cp", "--json", "s3://b/p/", "out"], args].concat())
+                .run(),
+        )
+    };
+    assert_eq!(copies(&["-n"]), (1, 0));
+    assert_eq!(copies(&[]), (1, 0));
+}
+
 /// What a rule spares is asked for one by one where the target may not be listed.
 #[test]
 fn what_may_not_be_listed_is_not_taken_for_absent() {

@@ -236,6 +236,28 @@ fn an_interrupted_object_goes_on() {
     assert!(sandbox.read("out") == *bytes);
 }
 
+/// The user's own word on who asks is the only one.
+#[test]
+fn a_request_with_a_login_of_the_users_is_not_signed() {
+    let object = Object::new(1000);
+    let bytes = Arc::clone(&object.bytes);
+    let server = store(object, |_, _| None);
+    let sandbox = Sandbox::new();
+    let args = ["s3://b/k", "-H", "Authorization: Bearer own", "--request-payer", "-o", "out"];
+    let run = get(&sandbox, &server.url(""), &args).env("AWS_SESSION_TOKEN", SECRET).run();
+    run.succeeds().hides(SECRET);
+    assert!(sandbox.read("out") == *bytes);
+    for seen in server.requests() {
+        for of_signature in ["x-amz-date", "x-amz-security-token", "x-amz-content-sha256"] {
+            assert_eq!(seen.request.field(of_signature), None, "{of_signature}");
+        }
+        assert_eq!(seen.request.field("x-amz-request-payer"), Some("requester"));
+        let is_login = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("authorization");
+        let logins: Vec<&(String, String)> = seen.request.fields.iter().filter(is_login).collect();
+        assert!(logins.len() == 1 && logins[0].1 == "Bearer own", "{logins:?}");
+    }
+}
+
 /// Fields that only some buckets want, and a key that comes with each request.
 #[test]
 fn what_a_bucket_wants_is_sent() {

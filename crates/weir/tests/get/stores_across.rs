@@ -216,6 +216,25 @@ fn faults_of_either_side() {
     assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
 }
 
+/// A part that its source refuses is in no object.
+#[test]
+fn a_part_that_cannot_be_fetched_makes_no_object() {
+    let google = Google::with(&[("k", 34 * MIB)]);
+    let fetched = AtomicUsize::new(0);
+    let google =
+        Server::start(move |request, wire| match request.path() == "/src/k" && request.start() == 16 << 20 {
+            true => wire.answer("403 Forbidden", &[], b"<Error><Code>AccessDenied</Code></Error>"),
+            false => google.serve(&fetched, request, wire),
+        });
+    for _ in 0..3 {
+        let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+        bucket.holds().trusts = true;
+        let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["gs://src/k", "s3://dst/k"]);
+        run.fails(4, &["cannot fetch gs://src/k", "AccessDenied"]);
+        assert!(bucket.holds().objects.is_empty());
+    }
+}
+
 /// Which side held it is told, and the judge does not blame this host's disk.
 #[test]
 fn the_slow_side_is_named() {

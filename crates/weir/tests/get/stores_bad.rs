@@ -5,7 +5,8 @@ use crate::support;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use support::bucket::{Bucket, Fault};
@@ -85,6 +86,39 @@ fn each_command_says_what_a_refusal_means() {
         }
         assert!(server.requests().len() < 20 * COMMANDS.len(), "{}", server.requests().len());
     }
+}
+
+/// A list that the store wants to be asked for later.
+#[test]
+fn a_prefix_that_is_to_be_listed_later_ends_with_4_and_the_time() {
+    let server = refusing("503 Service Unavailable", "SlowDown", &[("Retry-After", "7200")]);
+    let sandbox = Sandbox::new();
+    let run = weir_of(&sandbox, server.url("").as_str(), &["get", "s3://b/p/", "-o", "all/"]).run();
+    run.fails(4, &["asks for a wait of 2 h 00 min", "--max-wait allows 10 min 00 s", "again after 20"]);
+    sandbox.write("here", "content");
+    for (command, what) in [
+        (&["ls", "s3://b/p/"][..], "cannot list s3://b"),
+        (&["put", "here", "s3://b/new"], "cannot put s3://b/new: "),
+        (&["cp", "s3://b/k", "back"], "cannot look at s3://b/k"),
+        (&["cp", "s3://b/p/", "tree"], ""),
+        (&["cp", "here", "s3://b/d/"], "cannot list s3://b"),
+    ] {
+        let run = weir_of(&sandbox, server.url("").as_str(), command).args(&["--max-wait", "5"]).run();
+        run.fails(4, &[what, "asks for a wait of 2 h 00 min, --max-wait allows 5.0 s"]);
+    }
+}
+
+/// An object that the store tells of, and wants to be fetched later.
+#[test]
+fn a_copy_of_an_object_that_is_to_be_fetched_later_waits_as_long_as_is_allowed() {
+    let server = Server::start(|request, wire| match request.method.as_str() {
+        "HEAD" => wire.head("200 OK", &[("Content-Length", "7"), ("ETag", "\"e\"")]),
+        _ => error(wire, request, "503 Service Unavailable", "SlowDown", &[("Retry-After", "7200")]),
+    });
+    let sandbox = Sandbox::new();
+    let copy = ["cp", "s3://b/k", "back", "--max-wait", "5"];
+    let run = weir_of(&sandbox, server.url("").as_str(), &copy).run();
+    run.fails(4, &["s3://b/k", "asks for a wait of 2 h 00 min, --max-wait allows 5.0 s"]);
 }
 
 /// The region that a store names is taken by each command, however it names it.
@@ -326,6 +360,73 @@ fn an_interrupted_copy_within_the_store_takes_its_upload_away() {
     assert!(bucket.holds().uploads.is_empty());
     let aborts = |seen: &Arc<support::LoggedRequest>| seen.request.method == "DELETE";
     assert!(bucket.server.requests().iter().any(aborts));
+}
+
+/// Its completion was done and answered with a fault, and the next attempt finds no upload.
+#[test]
+fn a_large_copy_within_the_store_whose_end_was_not_answered_is_done() {
+    const PARTS: usize = 12;
+    const SIZE: u64 = 6 << 30;
+    let part = "0f".repeat(16);
+    let tags = weir_codec::hex::encode(&weir_codec::Algorithm::MD5.of(&[0x0f; 16 * PARTS]));
+    let is_done = AtomicBool::new(false);
+    let list = |objects: &str| {
+        format!(
+            "<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>{objects}</ListBucketResult>"
+        )
+    };
+    let there = list(&format!(
+        "<Contents><Key>p/k</Key><Size>{SIZE}</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents>"
+    ));
+    let none = list("");
+    let server = Server::start(move |request, wire| {
+        taken(request, wire)?;
+        let target = request.target.as_str();
+        let head = |tag: &str| [("Content-Length", SIZE.to_string()), ("ETag", format!("\"{tag}\""))];
+        match request.method.as_str() {
+            "GET" if target.contains("prefix=p") => wire.answer("200 OK", &[], there.as_bytes()),
+            "GET" if target.contains("list-type") => wire.answer("200 OK", &[], none.as_bytes()),
+            "GET" => wire.answer("200 OK", &[], b"<ListMultipartUploadsResult></ListMultipartUploadsResult>"),
+            "HEAD" if target.contains("p/k") => wire.head("200 OK", &head("one")),
+            "HEAD" if is_done.load(Relaxed) => wire.head("200 OK", &head(&format!("{tags}-{PARTS}"))),
+            "HEAD" => wire.head("404 Not Found", &[("Content-Length", "0")]),
+            "PUT" => {
+                let text = format!("<CopyPartResult><ETag>\"{part}\"</ETag></CopyPartResult>");
+                wire.answer("200 OK", &[], text.as_bytes())
+            }
+            "POST" if target.contains("uploads") => {
+                wire.answer("200 OK", &[], b"<Result><UploadId>u</UploadId></Result>")
+            }
+            "POST" if !is_done.swap(true, Relaxed) => {
+                error(wire, request, "500 Internal Server Error", "InternalError", &[])
+            }
+            _ => error(wire, request, "404 Not Found", "NoSuchUpload", &[]),
+        }
+    });
+    let sandbox = Sandbox::new();
+    weir_of(&sandbox, &server.url(""), &["cp", "s3://b/p/", "s3://b/q/"]).run().succeeds().hides("is left");
+    assert!(server.requests().iter().all(|seen| seen.request.method != "DELETE"));
+}
+
+/// A copy waits for a store as long as its user has said.
+#[test]
+fn a_silent_store_is_given_up_as_soon_as_the_user_wants() {
+    let sandbox = Sandbox::new();
+    sandbox.write("here", "content");
+    for ends in [["here", "s3://b/k"], ["s3://b/k", "back"]] {
+        let server = Server::start(|_, wire| {
+            wire.wait_for_close()?;
+            support::over()
+        });
+        let args = ["cp", "--timeout", "1", ends[0], ends[1]];
+        let began = Instant::now();
+        let running = weir_of(&sandbox, &server.url(""), &args).spawn();
+        wait_for("another attempt", || server.connections() > 1);
+        // Without a word from the user it is a minute.
+        assert!(began.elapsed() < Duration::from_secs(50), "{ends:?}");
+        running.signal(Signal::INT);
+        running.wait().exits(130);
+    }
 }
 
 /// Keys that a shell, an encoding, a path or a terminal makes something else of.

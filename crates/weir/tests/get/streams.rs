@@ -154,3 +154,32 @@ fn a_socket_is_refused_and_stays() {
     assert!(symlink_metadata(sandbox.path("socket")).unwrap().file_type().is_socket());
     assert_eq!(server.requests_from(0).len(), 0, "nothing was asked for");
 }
+
+/// As `cat` has it: one behind the other, whatever their sizes, and nothing behind the first that fails.
+#[test]
+fn several_go_to_stdout_in_their_order() {
+    let object = Object::new(3 * MIB);
+    let server = Server::start(move |request, wire| match request.path() {
+        "/none" => wire.answer("404 Not Found", &[], b""),
+        "/large" => object.serve(request, wire),
+        path => wire.answer("200 OK", &[], path.as_bytes()),
+    });
+    let sandbox = Sandbox::new();
+    let [large, small, none] = ["large", "small", "none"].map(|name| server.url(name));
+    let both = [pattern(3 * MIB, 1), b"/small".to_vec()].concat();
+    sandbox.write("list", format!("{large}\n{small}\n"));
+    for args in [
+        &[&*large, &small, "-o", "-"][..],
+        &["-o", "-", "-o", "-", &large, &small],
+        &["-i", "list", "-o", "-", "-c", "3", "-j", "3"],
+    ] {
+        assert!(sandbox.get(args).run().succeeds().stdout == both, "{args:?}");
+    }
+    let before = server.requests().len();
+    let run = sandbox.get([&*small, &none, &large, "-o", "-"]).run();
+    run.fails(1, &["404", "stdout gets nothing behind the first failure; files not begun: 1"])
+        .hides("to resume");
+    assert_eq!(run.stdout, b"/small");
+    assert!(server.requests_from(before).iter().all(|request| request.path() != "/large"));
+    assert_eq!(sandbox.names(), ["list"]);
+}

@@ -11,6 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
 use support::http_servers::{Apache, Nginx, Program, s_server, sandbox_with_www};
+use support::http2::{SETTINGS, frame};
 use support::net::free_port;
 use support::{Sandbox, Server, pattern, skip};
 
@@ -323,4 +324,32 @@ fn files_that_are_no_identity_are_named_with_a_way_out() {
         run.fails(1, says).hides("geheim").hides("falsch");
     }
     sandbox.get(["https://127.0.0.1:1/x", "--key", "me.key"]).run().fails(2, &["--cert FILE"]);
+}
+
+/// What has come cannot be gone on with: the error says so, and nothing behind it says otherwise.
+#[test]
+fn a_cut_body_is_told_with_one_way_out() {
+    let server = Server::start_tls(|_, wire| {
+        wire.head("200 OK", &[("Connection", "close")])?;
+        wire.body(&pattern(100_000, 1))?;
+        wire.cut()
+    });
+    let run = Sandbox::new().get([&*server.url("x"), "-k", "-o", "out", "--retries", "0"]).run();
+    run.fails(4, &["are kept; the same command starts again"]).hides("to resume");
+}
+
+/// A server that speaks HTTP/2 without being asked, as those of remote procedure calls do.
+#[test]
+fn http2_that_nobody_agreed_on_is_recognised() {
+    let settings = |_: &support::Request, wire: &mut support::Wire| {
+        wire.raw(&frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]))?;
+        wire.wait_for_close()
+    };
+    for (server, way) in [
+        (Server::start(settings), "say --http2 to speak it"),
+        (Server::start_tls(settings), "its TLS has to agree on that (ALPN), and did not"),
+    ] {
+        let run = Sandbox::new().get([&*server.url("x"), "-k", "-o", "out", "--retries", "0"]).run();
+        run.fails(1, &["it speaks HTTP/2 alone", way]).hides("check the scheme");
+    }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use support::{QUICK, Run, Sandbox, Server, WEIR, skip};
+use support::{Object, QUICK, Run, Sandbox, Server, WEIR, pattern, skip};
 
 const CONFIG: &str = ".config/weir/config";
 const OLD: &str = ".config/weir/config.toml";
@@ -148,6 +148,42 @@ fn the_command_line_wins_over_an_entry_that_contradicts_it() {
     // Of a contradiction between top and section the section's stays.
     let sandbox = with("--http2\n[get]\n--http1.1\n");
     weir(&sandbox, &["get", &server.url("z"), "--retries", "1"]).succeeds();
+}
+
+/// Where values decide, or more flags than two.
+#[test]
+fn what_only_the_command_can_tell_apart_gives_way_too() {
+    let object = Object::new(1000);
+    let server = Server::start(move |request, wire| object.serve(request, wire));
+    let url = server.url("x");
+    let get = |file: &str, args: &[&str]| {
+        let sandbox = with(&format!("[get]\n{file}\n"));
+        let run = weir(&sandbox, &[&["get", &*url], args].concat());
+        (sandbox, run)
+    };
+    for file in ["-N", "--compressed", "--continue", "-C -", "--checksum-from=none"] {
+        let (sandbox, run) = get(file, &["-r", "0-5", "-o", "out"]);
+        run.succeeds();
+        assert_eq!(sandbox.read("out"), pattern(1000, 1)[..6], "{file}");
+    }
+    let (sandbox, run) = get("--force-directories", &["-o", "out"]);
+    run.succeeds();
+    assert_eq!(sandbox.read("out"), pattern(1000, 1));
+    for file in ["--force-directories", "--json", "--json-files=-"] {
+        let (_, run) = get(file, &["-o", "-"]);
+        assert_eq!(run.succeeds().stdout, pattern(1000, 1), "{file}");
+    }
+    let (_, run) = get("--json-files=-", &["--json"]);
+    assert_eq!(run.succeeds().json()["command"], "get");
+    for file in ["--no-clobber", "--temp-dir=.", "-P in"] {
+        let (_, run) = get(file, &["--to-hosts", "none/such"]);
+        run.fails(2, &["there is no file none/such"]);
+    }
+    // What the user alone contradicts is still refused, and so is what the file alone does.
+    let (_, run) = get("--sync", &["-r", "0-5", "-N"]);
+    run.fails(2, &["-r 0-5 fetches a part, and -N compares whole files"]);
+    let (_, run) = get("-N\n-r 0-5", &[]);
+    run.fails(2, &["line 3: -r cannot be used with -N of line 2; remove one of them"]);
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn what_get_refuses() {
         "get SERVER/x --http1.1 --http2",
         "get SERVER/x --tui --quiet",
         "get SERVER/x --no-such",
-        "get SERVER/x SERVER/y -o -",
+        "get SERVER/x SERVER/y -o z",
         "get SERVER/x -o nowhere/file",
     ];
     is_as_kept("get-usage", &said(&usage));

@@ -48,6 +48,13 @@ fn a_page_is_written_beside_its_record() {
     report(&sandbox, &["run.json"]).fails(1, &["not a page of weir", "-o 'run.html'"]);
     assert_eq!(text(&sandbox, "run.html"), "my thesis");
     report(&sandbox, &["run.json", "-o", "run.html"]).succeeds();
+    // A page is no record, whatever is to become of it.
+    for args in [&["run.html"][..], &["run.json", "run.html", "-o", "both.html"]] {
+        report(&sandbox, args).fails(2, &["run.html is a page already; open it in a browser"]);
+    }
+    std::fs::rename(sandbox.path("run.json"), sandbox.path("record.html")).expect("another name");
+    report(&sandbox, &["record.html"])
+        .fails(2, &["record.html is a record; give the page another name (-o)"]);
 }
 
 /// In a folder weir chooses the page's name, which another's file may have already.

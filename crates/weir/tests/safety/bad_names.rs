@@ -84,6 +84,21 @@ fn a_file_that_is_here_does_not_give_way_to_a_name_that_the_server_chose() {
     sandbox.get([&server.url("notes.txt")]).run().succeeds();
 }
 
+/// The number is weir's own, not the server's.
+#[test]
+fn a_numbered_name_that_is_here_is_said_to_be_numbered() {
+    let server = Server::start(|request, wire| {
+        let value = if request.path() == "/x" { "attachment; filename=srv.bin" } else { "attachment" };
+        wire.answer("200 OK", &[("Content-Disposition", value)], BODY)
+    });
+    let sandbox = Sandbox::new();
+    let run = || sandbox.get([&server.url("x"), &server.url("srv.bin"), "-j", "1"]).run();
+    run().succeeds();
+    assert_eq!(sandbox.names(), ["srv.bin", "srv.bin.1"]);
+    let says = "'srv.bin' is another file's of this run, and 'srv.bin.1' already exists; pass -o 'srv.bin.1'";
+    run().fails(1, &["127.0.0.1 names x 'srv.bin', which already exists", says]);
+}
+
 #[test]
 fn a_name_of_300_bytes_is_cut_before_its_ending() {
     let value = format!("attachment; filename=\"{}.tar.gz\"", "x".repeat(300));
@@ -92,6 +107,34 @@ fn a_name_of_300_bytes_is_cut_before_its_ending() {
     let server = Server::start(|_, wire| wire.answer("200 OK", &[], BODY));
     let name = saved_as(&server, &format!("{}.tar.gz", "y".repeat(300)));
     assert!(name.len() <= 255 && name.len() > 200 && name.ends_with("y.tar.gz"), "{name}");
+}
+
+/// The user's own name is not cut: what lies beside the file has a shorter one.
+#[test]
+fn a_file_of_the_longest_name_is_resumed_and_replaced() {
+    let object = Object::new(3 * MIB);
+    let bytes = object.bytes.clone();
+    let server = Server::start(move |request, wire| match (request.path(), request.number) {
+        ("/small", _) => wire.answer("200 OK", &[], BODY),
+        (_, 0) => {
+            object.serve_up_to(request, wire, 2 * MIB)?;
+            wire.close()
+        }
+        _ => object.serve(request, wire),
+    });
+    let sandbox = Sandbox::new();
+    let name = "n".repeat(255);
+    let run = |path| sandbox.get([&server.url(path), "-o", &name, "--retries", "0", "--json"]).run();
+    run("x").exits(4);
+    assert_eq!(sandbox.names().len(), 2, "{:?}", sandbox.names());
+    let resumed = run("x").succeeds().json()["files"][0]["resumed_from"].as_u64();
+    assert!(resumed.is_some_and(|bytes| bytes >= MIB as u64), "{resumed:?}");
+    assert!(sandbox.read(&name) == *bytes);
+    for _ in 0..2 {
+        run("small").succeeds();
+        assert_eq!(sandbox.read(&name), BODY);
+    }
+    assert_eq!(sandbox.names(), std::slice::from_ref(&name));
 }
 
 #[test]

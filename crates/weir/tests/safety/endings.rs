@@ -183,3 +183,77 @@ fn a_file_without_end_is_refused() {
         sandbox.weir(WEIR, args).run().fails(code, &["/dev/zero", says]);
     }
 }
+
+#[test]
+fn a_stdout_that_is_closed_takes_nothing() {
+    let server = Server::start(|_, wire| wire.answer("200 OK", &[], b"the bytes"));
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    let fetch = format!("get {} -o -", server.url("x"));
+    for (words, said) in [
+        ("version", "cannot print the version: stdout is closed"),
+        ("--version", "cannot print the version: stdout is closed"),
+        ("--help", "cannot print the help: stdout is closed"),
+        ("cp -n a b", "cannot print the changes: stdout is closed"),
+        (&*fetch, "stdout is closed"),
+    ] {
+        let script = format!("exec {WEIR} {words} >&-");
+        sandbox.weir("sh", ["-c", &script]).run().fails(1, &[said]);
+    }
+    // Nothing is printed by a copy.
+    sandbox.weir("sh", ["-c", &format!("exec {WEIR} cp a b >&-")]).run().succeeds();
+    // Where a server listens was asked for by --listen.
+    let script = format!("exec {WEIR} serve . --listen 127.0.0.1:0 >&-");
+    let serve = sandbox.weir("sh", ["-c", &script]).spawn();
+    wait_for("its handler", || serve.catches(Signal::TERM));
+    serve.signal(Signal::TERM);
+    serve.wait().succeeds();
+}
+
+#[test]
+fn a_signal_that_was_blocked_is_heard_all_the_same() {
+    let args = ["--block-signal=TERM", WEIR, "serve", ".", "--listen", "127.0.0.1:0"];
+    let sandbox = Sandbox::new();
+    let serve = sandbox.weir("env", args).spawn();
+    wait_for("its handler", || serve.catches(Signal::TERM));
+    serve.signal(Signal::TERM);
+    serve.wait().succeeds();
+}
+
+/// As a shell has it for what a script runs in the background.
+#[test]
+fn a_signal_that_was_ignored_interrupts_nothing() {
+    let object = Object::new(MIB).rate(2 << 20);
+    let server = Server::start(move |request, wire| object.serve(request, wire));
+    let sandbox = Sandbox::new();
+    let ignoring = "trap '' INT; exec \"$@\"";
+    let url = server.url("x");
+    let get = sandbox.weir("sh", ["-c", ignoring, "sh", WEIR, "get", &url, "-o", "out"]).spawn();
+    wait_for("its handler", || get.catches(Signal::TERM));
+    assert!(!get.catches(Signal::INT));
+    get.signal(Signal::INT);
+    get.wait().succeeds();
+}
+
+#[test]
+fn a_folder_that_was_deleted_is_named_as_the_cause() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    let script = format!("mkdir gone && cd gone && rmdir ../gone && exec {WEIR} cp ../a x");
+    sandbox.weir("sh", ["-c", &script]).run().fails(1, &["the folder that this ran in was deleted"]);
+}
+
+#[test]
+fn changes_that_cannot_be_printed_are_a_failure_and_the_copy_is_made() {
+    for (flag, is_copied) in [("-v", true), ("--itemize-changes", true), ("-n", false)] {
+        let sandbox = Sandbox::new();
+        sandbox.write("a", "text");
+        let copy = |stdout: Stdio| sandbox.weir(WEIR, ["cp", flag, "a", "b"]).stdout(stdout).run();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        copy(full.into()).fails(1, &["cannot print the changes: no space left on device"]);
+        assert_eq!(sandbox.path("b").exists(), is_copied, "{flag}");
+        let _ = std::fs::remove_file(sandbox.path("b"));
+        copy(closed_pipe()).exits(141);
+        assert_eq!(sandbox.path("b").exists(), is_copied, "{flag}");
+    }
+}

@@ -4,8 +4,12 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Dice, Run, Running, Sandbox, WEIR, count, skip, wait_for};
@@ -89,6 +93,46 @@ fn a_worker_whose_ledger_has_no_space_waits_for_some() {
 }
 
 #[test]
+fn a_ledger_without_space_beside_it_is_called_full() {
+    let sandbox = Sandbox::new();
+    files(&sandbox, 3);
+    let script = "mount -o remount,size=4m small
+        \"$0\" fleet plan from/ to --ledger small/l.db >&2 || exit 1
+        cat /dev/zero >small/filler 2>/dev/null
+        \"$0\" fleet status --ledger small/l.db; echo $?
+        rm small/filler
+        \"$0\" fleet status --ledger small/l.db >&2";
+    let Some(run) = in_small(&sandbox, script) else { return };
+    run.exits(0).says(&["cannot write to the ledger small/l.db: no space left on its device"]);
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "1\n");
+}
+
+#[test]
+fn who_may_not_write_to_a_ledger_may_look_at_it() {
+    let sandbox = Sandbox::new();
+    files(&sandbox, 3);
+    fleet(&sandbox, &["plan", "from/", "to"]).succeeds();
+    fleet(&sandbox, &["work"]).succeeds();
+    // In a folder that is the user's, and in one that is not.
+    for mode in [0o755, 0o555] {
+        allow(&sandbox, "l.db", 0o444);
+        allow(&sandbox, ".", mode);
+        let run = |words: &[&str]| as_nobody(&sandbox, words);
+        let looked = [run(&["status"]), run(&["check"]), run(&["export"])];
+        let changed = run(&["pause"]);
+        allow(&sandbox, ".", 0o755);
+        let Some(changed) = changed else { return };
+        for run in looked.iter().flatten() {
+            run.succeeds();
+        }
+        changed.fails(1, &["writable for this user"]);
+        // Nothing that they left keeps out who may write.
+        allow(&sandbox, "l.db", 0o644);
+        as_nobody(&sandbox, &["pause"]).unwrap().succeeds();
+    }
+}
+
+#[test]
 fn nothing_to_move_is_a_plan_that_is_done() {
     let sandbox = Sandbox::new();
     std::fs::create_dir_all(sandbox.path("from/empty")).unwrap();
@@ -164,6 +208,91 @@ fn sizes_beyond_reason_are_named() {
 }
 
 #[test]
+fn who_waits_for_a_ledger_that_is_away_hears_a_signal() {
+    let sandbox = Sandbox::new();
+    files(&sandbox, 1);
+    let words: [&[&str]; 5] =
+        [&["status", "--once"], &["work"], &["check"], &["pause"], &["plan", "from/", "to"]];
+    for words in words {
+        // Nothing listens there.
+        let ledger = ["--ledger", "postgres://me@127.0.0.1:1/d?sslmode=disable"];
+        let waiting = sandbox.weir(WEIR, [&["fleet"], words, &ledger].concat()).spawn();
+        wait_for("a process that hears signals", || waiting.catches(Signal::INT));
+        waiting.signal(Signal::INT);
+        waiting.wait().fails(130, &["interrupted while waiting for the ledger postgres://me@127.0.0.1:1/d"]);
+    }
+}
+
+/// A user other than root, whom modes keep out.
+const NOBODY: u32 = 65534;
+
+/// `weir fleet` and these words on `l.db`, by a user to whom modes mean something, who has all files here;
+/// `None` where that cannot be.
+fn as_nobody(sandbox: &Sandbox, words: &[&str]) -> Option<Run> {
+    let by = |words: &[&str]| {
+        let mut weir = sandbox.weir(WEIR, words);
+        if rustix::process::geteuid().is_root() {
+            weir.command.uid(NOBODY).gid(NOBODY);
+        }
+        weir.run()
+    };
+    if rustix::process::geteuid().is_root() {
+        let mut chown = Command::new("chown");
+        let all = format!("{NOBODY}:{NOBODY}");
+        assert!(chown.args(["-R", &all]).arg(sandbox.path("")).status().unwrap().success());
+        if !by(&["--version"]).status.success() {
+            skip("root cannot run the binary as another user here");
+            return None;
+        }
+    }
+    Some(by(&[&["fleet"], words, &["--ledger", "l.db"]].concat()))
+}
+
+fn allow(sandbox: &Sandbox, name: &str, mode: u32) {
+    std::fs::set_permissions(sandbox.path(name), PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_not_called_missing() {
+    let sandbox = Sandbox::new();
+    files(&sandbox, 3);
+    std::fs::create_dir(sandbox.path("from/sub")).unwrap();
+    sandbox.write("from/sub/x", "x");
+    fleet(&sandbox, &["plan", "from/", "out/to"]).succeeds();
+    fleet(&sandbox, &["work"]).succeeds();
+    for (name, is) in [
+        ("out/to/sub", &["3 of 4 are there, 0 are missing", "1 were not found", "sub/x: not found"][..]),
+        ("out", &[]),
+    ] {
+        allow(&sandbox, name, 0);
+        let checked = as_nobody(&sandbox, &["check"]);
+        allow(&sandbox, name, 0o755);
+        let Some(checked) = checked else { return };
+        let stdout = String::from_utf8_lossy(&checked.exits(1).stdout).into_owned();
+        assert!(is.iter().all(|is| stdout.contains(is)), "{stdout}");
+        let said = format!("{stdout}{}", checked.stderr);
+        assert!(said.contains("permission denied") && !said.contains(": missing"), "{said}");
+    }
+    as_nobody(&sandbox, &["check"]).unwrap().succeeds();
+}
+
+#[test]
+fn a_size_that_was_not_planned_is_not_called_right() {
+    let sandbox = Sandbox::new();
+    files(&sandbox, 2);
+    sandbox.write("list", "0\n1\t\t1\n");
+    fleet(&sandbox, &["plan", "--list", "list", "from/", "to"]).succeeds();
+    fleet(&sandbox, &["work"]).succeeds();
+    sandbox.write("to/0", "");
+    let checked = fleet(&sandbox, &["check"]);
+    let stdout = String::from_utf8_lossy(&checked.succeeds().stdout).into_owned();
+    let says = ["1 have no known size: only their names were compared", "the sizes of 1 are not known"];
+    assert!(says.iter().all(|says| stdout.contains(says)), "{stdout}");
+    // Its content tells.
+    fleet(&sandbox, &["check", "--digests"]).exits(1);
+}
+
+#[test]
 fn workers_move_within_the_hours_that_are_set_by_the_ledgers_clock() {
     let sandbox = Sandbox::new();
     files(&sandbox, 5);
@@ -172,7 +301,7 @@ fn workers_move_within_the_hours_that_are_set_by_the_ledgers_clock() {
     let of = |from: u64, to: u64| format!("{:02}:00-{:02}:00", (hour + from) % 24, (hour + to) % 24);
     // From the hour after the next one on, for one hour.
     fleet(&sandbox, &["set", "--window", &of(2, 3)]).succeeds();
-    fleet(&sandbox, &["work", "--once"]).succeeds().says(&["moved 0 objects"]);
+    fleet(&sandbox, &["work", "--once"]).succeeds().says(&["moved 0 objects", "it is outside the hours"]);
     // A worker with patience begins when the window opens: now, over midnight, until an hour before.
     let waiting = sandbox.weir(WEIR, ["fleet", "work", "--ledger", "l.db"]).spawn();
     wait_for("the worker", || status(&sandbox)["workers"].as_array().unwrap().len() == 2);

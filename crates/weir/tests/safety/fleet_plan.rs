@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::support::listed::{ListedBucket, Manner, weir_of};
 use crate::support::{Sandbox, WEIR};
 
 /// Files of a folder `from`.
@@ -99,6 +100,21 @@ fn one_source_may_be_brought_to_two_targets() {
     assert!(checked.contains("source: 1 of 3 are there, 2 are missing"), "{checked}");
 }
 
+/// A key may begin with a slash, and is another one than the same without it.
+#[test]
+fn a_key_that_begins_with_a_slash_is_no_other_ones() {
+    let bucket = ListedBucket::start(&[("p/x", b"one"), ("p//x", b"two")], Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("list"), "s3://b/p//x\tdouble\ns3://b/p/x\n").unwrap();
+    let fleet = |words: &[&str]| {
+        let words = [&["fleet"], words, &["--ledger", "l.db"]].concat();
+        weir_of(&sandbox, &bucket.server.url(""), &words).run()
+    };
+    fleet(&["plan", "--list", "list", "s3://b/p/", "to"]).succeeds();
+    fleet(&["work"]).succeeds();
+    assert_eq!((sandbox.read("to/double"), sandbox.read("to/x")), (b"two".to_vec(), b"one".to_vec()));
+}
+
 /// A copy that equals its source is wrong where both are not what the list says.
 #[test]
 fn a_check_holds_files_to_their_digests_beside_their_sources() {
@@ -137,8 +153,9 @@ fn what_is_wrong_with_a_plan_is_named() {
         let doubled = run(&["plan", "--list", "list", "from/", "to", "--ledger", "two.db"]);
         doubled.fails(1, &["objects share a target: a to a, sub/d to a"]);
     }
-    // Nobody moves any of it.
-    run(&["work", "--ledger", "two.db", "--once"]).succeeds();
+    // Nobody moves any of it, and who comes to is told why.
+    let nobody = "the plan is not whole and nobody writes it: run the same weir fleet plan again";
+    run(&["work", "--ledger", "two.db", "--once"]).fails(1, &[nobody]);
     assert!(!sandbox.path("to").exists() || std::fs::read_dir(sandbox.path("to")).unwrap().next().is_none());
     run(&["status", "--ledger", "none.db"])
         .fails(1, &["none.db: no ledger is there; make one with weir fleet plan"]);
@@ -159,6 +176,13 @@ fn what_is_wrong_with_a_plan_is_named() {
     std::fs::write(sandbox.path("text"), "no ledger at all\n").unwrap();
     run(&["plan", "from/", "to", "--ledger", "text"]).fails(1, &["is a file of another kind, not a ledger"]);
     assert_eq!(std::fs::read_to_string(sandbox.path("text")).unwrap(), "no ledger at all\n");
-    let away = "postgres://me:secret@127.0.0.1:1/d?sslmode=maybe";
-    run(&["status", "--ledger", away]).fails(1, &["postgres://me@127.0.0.1:1/d", "sslmode"]).hides("secret");
+    let away = "postgres://me:secret@127.0.0.1:1/d?sslmode=maybe&schema=two";
+    run(&["status", "--ledger", away])
+        .fails(1, &["postgres://me@127.0.0.1:1/d?schema=two", "sslmode"])
+        .hides("secret");
+    for libpq in ["host=127.0.0.1 password=secret dbname=x", "postgres:/me:secret@h/a"] {
+        let planned = run(&["plan", "from/", "to", "--ledger", libpq]);
+        planned.fails(2, &["expected postgres://USER@HOST/DATABASE", "PGPASSWORD"]).hides("secret");
+        assert!(sandbox.names().iter().all(|name| !name.contains("secret")), "{:?}", sandbox.names());
+    }
 }

@@ -17,6 +17,7 @@ mod bad_words;
 #[path = "../../../weir-fleet/tests/ledger/cluster.rs"]
 mod cluster;
 mod endings;
+mod few_threads;
 mod fleet_index;
 mod fleet_ledgers;
 mod fleet_plan;

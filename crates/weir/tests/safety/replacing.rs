@@ -277,6 +277,29 @@ fn hard_links_stay_names_of_one_file() {
     );
 }
 
+/// To open it for writing makes another file of it.
+#[test]
+fn a_file_with_other_names_in_a_lower_layer_of_an_overlay_is_written() {
+    for length in SIZES {
+        let (server, bytes) = serve(length);
+        let sandbox = Sandbox::new();
+        fs::create_dir(sandbox.path("at")).unwrap();
+        let script = format!(
+            "mount -t tmpfs none at && cd at && mkdir l u w m && echo old > l/out && ln l/out l/other && \
+             mount -t overlay none -o lowerdir=l,upperdir=u,workdir=w m && cd m && \
+             {WEIR} get {} -o out && cat out && [ \"$(cat other)\" = old ] && [ \"$(ls)\" = \"$(printf 'other\nout')\" ]",
+            server.url("x")
+        );
+        let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
+        if run.stderr.contains("unshare") || run.stderr.contains("mount:") {
+            return skip("nothing can be mounted here");
+        }
+        let said = "its other names (hard links) keep the old content, since it is of an overlay";
+        run.succeeds().says(&[said]);
+        assert!(run.stdout == bytes);
+    }
+}
+
 #[test]
 fn hard_links_of_a_file_that_cannot_be_written_lose_it_and_that_is_said() {
     for length in SIZES {

@@ -5,11 +5,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::SIGINT;
+use signal_hook::flag::register_conditional_default;
 use weir_get::journal::Journal;
 
 use super::{MIB, TIMEOUT, wait_for};
@@ -87,6 +91,15 @@ const NO_METADATA: [(&str, &str); 3] = [
     ("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1"),
 ];
 
+/// A shell that runs the tests in the background has SIGINT ignored, and so would be whatever starts here.
+fn heed_interrupts() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let always = Arc::new(AtomicBool::new(true));
+        register_conditional_default(SIGINT, always).expect("a handler");
+    });
+}
+
 /// A folder in which weir runs.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
@@ -95,11 +108,13 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// An empty one.
     pub(crate) fn new() -> Sandbox {
+        heed_interrupts();
         Sandbox { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     /// One below another folder than that for temporary files.
     pub(crate) fn new_in(folder: &Path) -> Sandbox {
+        heed_interrupts();
         Sandbox { folder: tempfile::tempdir_in(folder).expect("a temporary folder") }
     }
 

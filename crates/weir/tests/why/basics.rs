@@ -134,6 +134,14 @@ fn the_record_has_flows_and_threads() {
 }
 
 #[test]
+fn a_closed_stdout_does_not_end_the_command() {
+    let sandbox = Sandbox::new();
+    let script = format!("exec {WEIR} why -q -- sh -c 'echo hi; touch done' >&-");
+    sandbox.weir("sh", ["-c", &script]).run().succeeds();
+    assert_eq!(sandbox.names(), ["done"]);
+}
+
+#[test]
 fn what_a_command_prints_and_its_exit_code_are_its_own() {
     let run = why(&["--", "sh", "-c", "echo out; echo err >&2; exit 7"]).run();
     run.fails(7, &["err", "had no TCP connection"]);
@@ -144,6 +152,14 @@ fn what_a_command_prints_and_its_exit_code_are_its_own() {
     let run = why(&["-q", "--", "sh", "-c", "kill -TERM $$"]).run();
     run.exits(128 + 15);
     assert_eq!(run.stderr, "");
+}
+
+/// As some supervisors start what they run.
+#[test]
+fn an_exit_code_is_kept_where_the_ends_of_children_are_ignored() {
+    let ignoring = "trap '' CHLD; exec \"$@\"";
+    let args = ["-c", ignoring, "sh", WEIR, "why", "-q", "--", "sh", "-c", "exit 7"];
+    Sandbox::new().weir("sh", args).run().exits(7);
 }
 
 /// What is printed on stderr looks as stderr is, whatever stdout is.
@@ -445,6 +461,18 @@ fn who_is_not_there_cannot_be_looked_at() {
     let run = why(&["--for", "200ms", "--port", "1", "--peer", "localhost"]).run();
     run.exits(1);
     assert!(String::from_utf8_lossy(&run.stdout).contains("port 1 with localhost (127.0.0.1"), "{run:?}");
+}
+
+#[test]
+fn a_thread_of_the_kernel_is_refused() {
+    use weir_observe::process;
+    let is_kernels = |pid: &process::Pid| process::stat(*pid).is_ok_and(|stat| stat.kernel);
+    let Some(pid) = process::all().into_iter().find(is_kernels) else {
+        return skip("no thread of the kernel is shown here");
+    };
+    why(&["--pid", &pid.to_string()])
+        .run()
+        .fails(1, &[&format!("cannot watch process {pid}: a thread of the kernel has no connections")]);
 }
 
 /// What a network namespace hides is not said to be absent.

@@ -215,6 +215,18 @@ fn what_runs_on_in_the_background_ends_with_the_command() {
     shell(&sandbox, &[], "sleep 600 & exit 7").run().exits(7);
 }
 
+/// As some supervisors start what they run.
+#[test]
+fn an_exit_code_is_kept_where_the_ends_of_children_are_ignored() {
+    let sandbox = Sandbox::new();
+    if !possible(&sandbox) {
+        return;
+    }
+    let ignoring = "trap '' CHLD; exec \"$@\"";
+    let args = ["-c", ignoring, "sh", WEIR, "lab", "shell", "--", "sh", "-c", "exit 7"];
+    sandbox.weir("sh", args).run().exits(7);
+}
+
 /// What namespaces may choose where no lab has added to it: other tests' labs keep the old list in a record.
 fn allowed_without_labs() -> String {
     let record = || fs::read_to_string("/run/weir/tcp_allowed_congestion_control").unwrap_or_default();

@@ -41,8 +41,7 @@ impl Chain<'_> {
         let from_source = place.hop.as_ref().filter(|hop| hop.feeder.is_none());
         let Some(at) = from_source.map(Hop::now).filter(|at| at.lanes > 0) else { return false };
         let Some(error) = self.source.silence(at.sender_heard, now) else { return false };
-        place.hop.take().iter().for_each(Hop::cut);
-        place.standing = Standing::Waiting;
+        place.cut_hop();
         self.source.failed(error.to_string(), at.totals.bytes > 0);
         true
     }

@@ -1,13 +1,16 @@
 //! A ledger in a PostgreSQL database, in a schema of its own.
 //!
-//! A connection is one thread's. Every answer has a deadline, and one that does not come closes the
-//! connection: the next transaction makes a new one.
+//! A connection is one thread's. Every answer has a deadline, and one that does not come, or that may be
+//! another one later, closes the connection: the next transaction makes a new one.
 
 mod settings;
 
 use std::collections::HashMap;
 use std::error::Error as _;
-use std::time::Duration;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::runtime::{Builder, Runtime};
@@ -19,6 +22,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use weir_get::http::trust::{Clients, Trust};
 
 use super::database::{Act, Database, DatabaseError, Dialect, Now, Row, Transaction, Value};
+use super::open::is_to_end;
 use crate::error::FleetError;
 pub use settings::DatabaseUrl;
 use settings::{Encryption, PostgresSettings};
@@ -29,6 +33,9 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// What is wrong where a name that PostgreSQL gave does not come.
 const SILENT: &str = "it did not answer for 20 s";
+
+/// How often a wait for an answer looks for a signal.
+const POLL: Duration = Duration::from_millis(50);
 
 const DIALECT: Dialect = Dialect {
     now: "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT)",
@@ -41,11 +48,43 @@ const DIALECT: Dialect = Dialect {
 /// A ledger's database.
 pub struct PostgresDatabase {
     settings: PostgresSettings,
-    runtime: Runtime,
+    asker: Asker,
     connection: Option<PostgresConnection>,
     now: Now,
     /// Its schema is made where it is not there.
     create: bool,
+}
+
+/// Who waits for answers.
+struct Asker {
+    runtime: Runtime,
+    /// Set by a signal.
+    stop: Arc<AtomicBool>,
+}
+
+impl Asker {
+    /// What comes of a question, or that nothing comes.
+    fn answer<T>(
+        &self,
+        question: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, DatabaseError> {
+        let silent = |why: &str| Err(DatabaseError::Passing(why.to_owned()));
+        let (asked, mut told) = (Instant::now(), None);
+        self.runtime.block_on(async {
+            let mut question = pin!(question);
+            loop {
+                if let Ok(answer) = timeout(POLL, question.as_mut()).await {
+                    return answer.map_err(of_postgres);
+                }
+                if is_to_end(&self.stop, &mut told) {
+                    return silent("it did not answer before whoever asked was told to end");
+                }
+                if asked.elapsed() >= ANSWER {
+                    return silent(SILENT);
+                }
+            }
+        })
+    }
 }
 
 struct PostgresConnection {
@@ -61,25 +100,30 @@ impl PostgresDatabase {
         let settings = PostgresSettings::of(url).map_err(unusable)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| unusable(format!("cannot wait for it: {error}")))?;
-        Ok(PostgresDatabase { settings, runtime, connection: None, now, create })
+        let asker = Asker { runtime, stop: Arc::default() };
+        Ok(PostgresDatabase { settings, asker, connection: None, now, create })
+    }
+
+    /// The same, which waits no longer for an answer once `stop` is set.
+    pub fn stopped_by(mut self, stop: &Arc<AtomicBool>) -> PostgresDatabase {
+        self.asker.stop = Arc::clone(stop);
+        self
     }
 
     fn connect(&self) -> Result<PostgresConnection, DatabaseError> {
         let tls = self.tls()?;
-        let connect = async {
-            let (client, connection) = self.settings.config.connect(tls).await.map_err(of_postgres)?;
+        let client = self.asker.answer(async {
+            let (client, connection) = self.settings.config.connect(tls).await?;
             // It is driven while an answer is waited for, and ends with its client.
             tokio::spawn(connection);
-            Ok(client)
-        };
-        let client = self.runtime.block_on(async { timeout(ANSWER, connect).await });
-        let client = client.map_err(|_| DatabaseError::Passing(SILENT.to_owned()))??;
+            Ok::<_, tokio_postgres::Error>(client)
+        })?;
         let schema = format!("\"{}\"", self.settings.schema.replace('"', "\"\""));
         let make = if self.create { format!("CREATE SCHEMA IF NOT EXISTS {schema};") } else { String::new() };
         let sql = format!(
             "SET client_min_messages = warning; SET search_path TO {schema}; SET synchronous_commit = on; {make}"
         );
-        answer(&self.runtime, client.batch_execute(&sql))?;
+        self.asker.answer(client.batch_execute(&sql))?;
         Ok(PostgresConnection { client, statements: HashMap::new() })
     }
 
@@ -97,24 +141,13 @@ impl PostgresDatabase {
     }
 }
 
-/// What comes of a question, or that nothing comes.
-fn answer<T>(
-    runtime: &Runtime,
-    question: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, DatabaseError> {
-    match runtime.block_on(async { timeout(ANSWER, question).await }) {
-        Ok(answer) => answer.map_err(of_postgres),
-        Err(_) => Err(DatabaseError::Passing(SILENT.to_owned())),
-    }
-}
-
 impl Database for PostgresDatabase {
     fn transact(&mut self, act: Act<'_>) -> Result<(), DatabaseError> {
         let connection = match self.connection.take().filter(|connection| !connection.client.is_closed()) {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        let mut open = OpenTransaction { runtime: &self.runtime, connection, now: &self.now };
+        let mut open = OpenTransaction { asker: &self.asker, connection, now: &self.now };
         open.plain("BEGIN")?;
         match act(&mut open).and_then(|()| open.plain("COMMIT")) {
             Ok(()) => {
@@ -122,8 +155,9 @@ impl Database for PostgresDatabase {
                 Ok(())
             }
             Err(error) => {
-                // A connection that cannot even take its words back is of no use any more.
-                if open.plain("ROLLBACK").is_ok() {
+                // What fails in passing may go on doing so on this connection: its server is silent, or has
+                // become one that is read alone. One that cannot take its words back is of no use either.
+                if !matches!(error, DatabaseError::Passing(_)) && open.plain("ROLLBACK").is_ok() {
                     self.connection = Some(open.connection);
                 }
                 Err(error)
@@ -142,14 +176,14 @@ impl Database for PostgresDatabase {
 }
 
 struct OpenTransaction<'a> {
-    runtime: &'a Runtime,
+    asker: &'a Asker,
     connection: PostgresConnection,
     now: &'a Now,
 }
 
 impl OpenTransaction<'_> {
     fn plain(&mut self, sql: &str) -> Result<(), DatabaseError> {
-        answer(self.runtime, self.connection.client.batch_execute(sql))
+        self.asker.answer(self.connection.client.batch_execute(sql))
     }
 
     fn statement(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
@@ -157,7 +191,7 @@ impl OpenTransaction<'_> {
         if let Some(statement) = self.connection.statements.get(&sql) {
             return Ok(statement.clone());
         }
-        let statement = answer(self.runtime, self.connection.client.prepare(&sql))?;
+        let statement = self.asker.answer(self.connection.client.prepare(&sql))?;
         // Under a test's clock no text comes twice.
         if matches!(self.now, Now::Database) {
             self.connection.statements.insert(sql, statement.clone());
@@ -173,12 +207,12 @@ fn given(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 impl Transaction for OpenTransaction<'_> {
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
         let statement = self.statement(sql)?;
-        answer(self.runtime, self.connection.client.execute(&statement, &given(values)))
+        self.asker.answer(self.connection.client.execute(&statement, &given(values)))
     }
 
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, DatabaseError> {
         let statement = self.statement(sql)?;
-        let rows = answer(self.runtime, self.connection.client.query(&statement, &given(values)))?;
+        let rows = self.asker.answer(self.connection.client.query(&statement, &given(values)))?;
         rows.iter().map(row_of).collect()
     }
 
@@ -244,6 +278,8 @@ fn of_postgres(error: tokio_postgres::Error) -> DatabaseError {
     match code.code().get(..2) {
         // Connections, resources, locks, a server that begins or ends.
         Some("08" | "40" | "53" | "55" | "57" | "58") => DatabaseError::Passing(words),
+        // Until another server takes over, or this one has space again.
+        _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DatabaseError::Passing(words),
         Some("XX") if *code != SqlState::INTERNAL_ERROR => DatabaseError::Damaged(words),
         // Two that made the same at once.
         _ if [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE].contains(code) => {

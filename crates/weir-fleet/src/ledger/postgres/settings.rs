@@ -1,6 +1,7 @@
 //! Where a database is and how it is logged in to: from an address, the environment and the files that libpq
 //! reads (PostgreSQL: libpq, 34.15 to 34.17).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,8 @@ impl FromStr for DatabaseUrl {
                     .to_owned(),
             );
         }
-        let (shown, query) = place.split_once('?').unwrap_or((place, ""));
-        if query.split('&').any(|pair| pair.starts_with("password=")) {
+        let (bare, query) = place.split_once('?').unwrap_or((place, ""));
+        if query.split('&').any(|pair| word_of(pair) == "password") {
             return Err(
                 "cannot use this ledger: its address has a password behind '?', where it is shown to \
                         everybody; give it by PGPASSWORD or ~/.pgpass"
@@ -62,9 +63,20 @@ impl FromStr for DatabaseUrl {
             login.split_once(':').map_or((login, None), |(user, given)| (user, Some(given)));
         let password = password.map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
         let at = if user.is_empty() { "" } else { "@" };
-        let [shown, open] = [shown, place].map(|place| format!("postgres://{user}{at}{place}"));
+        let naming: Vec<&str> = query.split('&').filter(|pair| NAMING.contains(&&*word_of(pair))).collect();
+        let mark = if naming.is_empty() { "" } else { "?" };
+        let shown = format!("{bare}{mark}{}", naming.join("&"));
+        let [shown, open] = [&*shown, place].map(|place| format!("postgres://{user}{at}{place}"));
         Ok(DatabaseUrl { text: text.to_owned(), shown, open, password })
     }
+}
+
+/// What of a query says which ledger is meant: shown, so that a command which is printed means the same one.
+const NAMING: &[&str] = &["schema", "service", "host", "hostaddr", "port", "dbname", "user"];
+
+/// What a pair of a query is about, as the client reads it.
+fn word_of(pair: &str) -> Cow<'_, str> {
+    percent_decode_str(pair.split('=').next().unwrap_or_default()).decode_utf8_lossy()
 }
 
 /// Without its password.
@@ -359,11 +371,16 @@ mod tests {
             ("postgres://me:p%40ss@h:1/d?sslmode=disable", "postgres://me@h:1/d"),
             ("postgresql://h/d", "postgres://h/d"),
             ("postgres:///d", "postgres:///d"),
+            ("postgres://me:p@h/d?sslmode=require&schema=two", "postgres://me@h/d?schema=two"),
+            ("postgres:///d?host=/run&service=s&connect_timeout=3", "postgres:///d?host=/run&service=s"),
         ] {
             let url: DatabaseUrl = url.parse().unwrap();
             assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
         }
-        assert!("postgres://h/d?password=x".parse::<DatabaseUrl>().unwrap_err().contains("PGPASSWORD"));
+        for word in ["password", "pass%77ord", "schema=a&%70assword"] {
+            let error = format!("postgres://h/d?{word}=cret").parse::<DatabaseUrl>().unwrap_err();
+            assert!(error.contains("PGPASSWORD") && !error.contains("cret"), "{error}");
+        }
         // The client would take the first '@' for the end of the password, and name the rest as a host.
         for odd in ["me:se@cret@h/d", "me:se/cret@h/d", "me:se?cret@h/d", "h/d?user=a@b"] {
             let error = format!("postgres://{odd}").parse::<DatabaseUrl>().unwrap_err();

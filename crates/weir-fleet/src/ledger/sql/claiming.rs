@@ -13,7 +13,7 @@ use crate::ledger::window::Window;
 use crate::object::{FleetObject, ObjectRange, unpack};
 
 /// A host on which objects failed gets them again after all when nobody else took them for so long,
-/// milliseconds.
+/// milliseconds; at once where no other host is there.
 const AVOIDS: i64 = 60_000;
 
 /// After so many leases that ended without a word a batch is halved each time it is given out, until what
@@ -84,6 +84,8 @@ pub(super) struct Hall {
     attempts: u64,
     is_sealed: bool,
     is_early: bool,
+    /// Somebody writes the plan.
+    is_planned: bool,
 }
 
 /// Looks who asks, and what is set.
@@ -94,7 +96,8 @@ pub(super) fn enter(transaction: &mut dyn Transaction, worker: WorkerId) -> Resu
     )?;
     let host = rows.first().and_then(|row| row.text(0)).map(str::to_owned);
     let host = host.ok_or_else(|| DatabaseError::Refused(format!("it knows no worker {}", worker.0)))?;
-    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now}, early, attempts FROM ledger";
+    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now}, early, attempts, plan_end - {now} \
+               FROM ledger";
     let row = one(transaction.query(sql, &[])?, "its plan")?;
     Ok(Hall {
         settings: settings_of(&row),
@@ -103,6 +106,7 @@ pub(super) fn enter(transaction: &mut dyn Transaction, worker: WorkerId) -> Resu
         attempts: row.count(8),
         is_sealed: row.int(5).is_some(),
         is_early: row.count(7) > 0,
+        is_planned: row.count(9) > 0,
     })
 }
 
@@ -141,9 +145,10 @@ fn of_a_worker(
 impl Hall {
     /// What is said where there is no batch: for good, or until more are planned.
     fn over(&self) -> Claimed {
-        match self.is_sealed {
-            true => Claimed::Complete,
-            false => Claimed::Wait(WaitReason::Planning, LOOKS_AGAIN),
+        match (self.is_sealed, self.is_planned) {
+            (true, _) => Claimed::Complete,
+            (false, true) => Claimed::Wait(WaitReason::Planning, LOOKS_AGAIN),
+            (false, false) => Claimed::Wait(WaitReason::Abandoned, LOOKS_AGAIN),
         }
     }
 
@@ -247,7 +252,8 @@ fn take(
             "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
              losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
              due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE {open} \
-             AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}}) \
+             AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}} OR NOT EXISTS \
+             (SELECT 1 FROM worker o WHERE o.host <> $4 AND o.departed IS NULL AND o.seen > {{now}} - {GONE})) \
              ORDER BY {order} LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
         );
         let values = [worker.0.into(), ask.into(), millis(length), host.into()];
@@ -325,9 +331,10 @@ pub(super) fn claim_of(
     };
     let given_before = lease.fence.unsigned_abs().saturating_sub(1);
     let tries = row.count(9);
-    let is_last = tries > 0 && tries.saturating_add(1) >= hall.attempts;
+    let is_final = tries.saturating_add(1) >= hall.attempts;
+    let is_last = tries > 0 && is_final;
     let settings = of_a_worker(transaction, hall.settings.clone(), &hall.host)?;
-    Ok(BatchClaim { lease, work, given_before, is_last, length, settings })
+    Ok(BatchClaim { lease, work, given_before, is_final, is_last, length, settings })
 }
 
 /// The large object that a batch is of.

@@ -139,6 +139,16 @@ impl SqlLedger {
         Ok(step)
     }
 
+    /// Holds a plan for some minutes more while there is nothing to add.
+    pub fn hold(&mut self, lease: &PlanLease) -> Result<PlanStep, FleetError> {
+        self.act(|transaction, _| {
+            let sql = "UPDATE ledger SET plan_end = {now} + CAST($2 AS BIGINT) \
+                       WHERE plan_fence = $1 AND sealed IS NULL";
+            let changed = transaction.execute(sql, &[lease.fence.into(), millis(PLAN_LEASE)])?;
+            Ok(if changed == 1 { PlanStep::Done } else { PlanStep::Lost })
+        })
+    }
+
     /// Batches may be given out before the plan is whole: no two objects of it have one target.
     pub fn begin_early(&mut self, lease: &PlanLease) -> Result<PlanStep, FleetError> {
         self.act(|transaction, _| {

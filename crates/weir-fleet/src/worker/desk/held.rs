@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{TaskEnd, TaskShare};
+use crate::class::FailureClass;
 use crate::ledger::{BatchClaim, BatchLease, BatchResults, BatchWork, ObjectFailure};
 use crate::object::FleetObject;
 
@@ -22,6 +23,8 @@ pub(super) struct HeldBatch {
     pub(super) objects: Vec<Arc<FleetObject>>,
     pub(super) share: TaskShare,
     /// No attempt comes after this one.
+    pub(super) is_final: bool,
+    /// Nor was it the first.
     pub(super) is_last: bool,
     /// So many of them, from the first, are this worker's.
     pub(super) count: usize,
@@ -51,6 +54,7 @@ impl HeldBatch {
         let mut held = HeldBatch {
             lease: claim.lease,
             share,
+            is_final: claim.is_final,
             is_last: claim.is_last,
             count: objects.len(),
             next: 0,
@@ -125,6 +129,19 @@ impl HeldBatch {
     pub(super) fn has_failed(&self) -> bool {
         let is_of_host = |end: &TaskEnd| matches!(end, TaskEnd::Failed(class, _) if class.is_of_the_host());
         self.ends.iter().flatten().any(is_of_host)
+    }
+
+    /// Nobody tries an object of it again that failed by this.
+    pub(super) fn gives_up(&self, class: FailureClass) -> bool {
+        self.is_final || class.is_permanent()
+    }
+
+    /// Why each object of it was given up that was.
+    pub(super) fn given_up(&self) -> impl Iterator<Item = &String> {
+        self.ends.iter().flatten().filter_map(move |end| match end {
+            TaskEnd::Failed(class, reason) if self.gives_up(*class) => Some(reason),
+            _ => None,
+        })
     }
 
     /// An object of it has ended.

@@ -52,7 +52,7 @@ pub(super) struct DeskState {
     pub(super) answered: Vec<((i64, String), Shared)>,
 }
 
-/// Failures that are kept in words.
+/// Objects that were given up, and are kept in words.
 const SAMPLES: usize = 20;
 
 impl DeskState {
@@ -131,13 +131,18 @@ impl DeskState {
 
     /// An object of the batch at `at` has ended.
     pub(super) fn count(&mut self, at: usize, end: &TaskEnd) {
-        let is_last = self.batches[at].is_last;
+        let (batch, is_last) = (&self.batches[at], self.batches[at].is_last);
         let totals = &mut self.totals;
         let tally = match end {
             TaskEnd::Moved(bytes) => Some((&mut totals.moved, bytes)),
             TaskEnd::Same(bytes) => Some((&mut totals.same, bytes)),
             TaskEnd::Failed(class, reason) => {
-                totals.failed += 1;
+                let is_given_up = batch.gives_up(*class);
+                if is_given_up {
+                    totals.failed += 1;
+                } else {
+                    totals.retried += 1;
+                }
                 // Of the last attempt all is told, whatever is to blame; a full disk is no attempt.
                 let is_of_host = *class == FailureClass::Space
                     || !is_last && matches!(class, FailureClass::Denied | FailureClass::Local);
@@ -145,7 +150,7 @@ impl DeskState {
                 if self.troubles >= TROUBLE && is_of_host {
                     self.trouble.get_or_insert_with(|| (*class, reason.clone()));
                 }
-                if self.samples.len() < SAMPLES {
+                if is_given_up && self.samples.len() < SAMPLES {
                     self.samples.push(reason.clone());
                 }
                 None
@@ -156,6 +161,16 @@ impl DeskState {
             tally.1 += bytes;
             self.troubles = 0;
         }
+    }
+
+    /// What failed of a batch was one attempt of several: others have the batch.
+    pub(super) fn uncount(&mut self, lease: BatchLease) {
+        let Some(held) = self.batches.iter().find(|held| held.lease == lease) else { return };
+        let given_up: Vec<&String> = held.given_up().collect();
+        let count = given_up.len() as u64;
+        self.totals.failed = self.totals.failed.saturating_sub(count);
+        self.totals.retried += count;
+        self.samples.retain(|sample| !given_up.contains(&sample));
     }
 
     /// What is open of the batch at `at` has failed, if that is its last attempt.

@@ -19,6 +19,7 @@ fn claim(batch: i64, sizes: &[u64]) -> BatchClaim {
         lease: BatchLease { batch, fence: 1 },
         work: BatchWork::Objects(sizes.iter().enumerate().map(object).collect()),
         given_before: 0,
+        is_final: false,
         is_last: false,
         length: Duration::from_secs(30),
         settings: FleetSettings::default(),
@@ -148,4 +149,33 @@ fn a_host_that_fails_alone_is_found_out() {
         desk.end(&take(&desk), denied(), None);
     }
     assert_eq!(desk.trouble().as_deref(), Some("403"));
+}
+
+#[test]
+fn what_is_tried_again_has_not_failed() {
+    let ends = |desk: &Desk, class: FailureClass| {
+        desk.end(&take(desk), TaskEnd::Failed(class, class.name().to_owned()), None);
+        let totals = desk.totals();
+        (totals.failed, totals.retried, desk.failures())
+    };
+    let desk = Desk::new(AT_ONCE, 1);
+    desk.add(claim(1, &[1, 1]), Instant::now());
+    desk.lift_limits();
+    assert_eq!(ends(&desk, FailureClass::Server), (0, 1, Vec::new()));
+    assert_eq!(ends(&desk, FailureClass::Missing), (1, 1, vec!["missing".to_owned()]));
+    // The one attempt of a plan that has no other.
+    desk.add(BatchClaim { is_final: true, ..claim(2, &[1]) }, Instant::now());
+    desk.lift_limits();
+    assert_eq!(ends(&desk, FailureClass::Server).0, 2);
+    // Others have the batch, and tell of it.
+    let goes = BatchClaim { is_final: true, ..claim(3, &[1, 1]) };
+    let lease = goes.lease;
+    desk.add(goes, Instant::now());
+    desk.lift_limits();
+    let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(ends(&desk, FailureClass::Busy), (3, 1, named(&["missing", "server", "busy"])));
+    desk.hand_back(lease);
+    let totals = desk.totals();
+    assert_eq!((totals.failed, totals.retried), (2, 2));
+    assert_eq!(desk.failures(), named(&["missing", "server"]));
 }

@@ -32,6 +32,7 @@ fn judged(
             lease: BatchLease { batch: 1, fence: 1 },
             work: BatchWork::Objects(objects),
             given_before: 0,
+            is_final: false,
             is_last: false,
             length: Duration::from_secs(30),
             settings: FleetSettings::default(),
@@ -133,6 +134,23 @@ fn what_cannot_be_copied_is_told_by_its_class_and_nothing_is_replaced() {
     );
     assert!(!root.path().join("out").exists());
     assert_eq!(fs::read_dir(&to).unwrap().count(), 2, "nothing is left beside them");
+}
+
+/// No host can copy it, and nothing is wrong with this one.
+#[test]
+fn what_is_no_file_any_more_has_changed() {
+    let root = folders();
+    let from = root.path().join("from");
+    fs::create_dir(from.join("folder")).unwrap();
+    fs::write(from.join("above"), "abc").unwrap();
+    std::os::unix::fs::symlink("above", from.join("link")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, from.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    let names = ["folder", "link", "socket", "pipe", "above/file"];
+    let results = copied(root.path(), names.map(object).to_vec());
+    let classes: Vec<FailureClass> = results.failures.iter().map(|failure| failure.class).collect();
+    assert_eq!(classes, [FailureClass::Changed; 5], "{:?}", results.failures);
+    assert!(results.failures[0].reason.contains("it is no file any more"), "{:?}", results.failures);
 }
 
 /// What `sha256sum` says of the text "abc".

@@ -64,6 +64,15 @@ pub struct Answer {
     pub notes: Vec<String>,
 }
 
+/// An answer to one request, before it is known whether it leads elsewhere.
+pub(super) struct Answered {
+    pub(super) head: ResponseHead,
+    pub(super) body: Exchange,
+    pub(super) ranged: bool,
+    /// What the head means to the request, where that was asked on the way.
+    pub(super) judged: Option<Result<Part, GetError>>,
+}
+
 impl Answer {
     /// What it means to the request that brought it: for the bytes from `start`, `None` if for the whole. See
     /// [`object::judge`].
@@ -137,6 +146,14 @@ impl Exchange {
             Exchange::Decoded(decoded) => decoded.is_end(),
             Exchange::Parts(parts) => parts.body().is_end(),
             Exchange::None => true,
+        }
+    }
+
+    /// How many bytes came over the wire for the last fill, of `filled` bytes.
+    pub(crate) fn on_the_wire(&mut self, filled: u64) -> u64 {
+        match self {
+            Exchange::Decoded(decoded) => decoded.take_fed(),
+            Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Parts(_) | Exchange::None => filled,
         }
     }
 

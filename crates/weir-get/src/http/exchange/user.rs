@@ -10,7 +10,7 @@ use weir_http::netrc::Login;
 use super::redirects::{is_downgrade, is_redirect};
 use super::{Answered, Client, Exchange, Http};
 use crate::error::GetError;
-use crate::http::authority::{Authorizer, MAX_MENDED, Mend};
+use crate::http::authority::{Authorizer, MAX_MENDED, Mend, is_authorized};
 use crate::http::credentials;
 use crate::http::logins::{Asker, MAX_ANSWERS, Sent, Space};
 use crate::http::request::{Ask, IDENTITY, Origin, is_harmless, safe_elsewhere};
@@ -49,6 +49,17 @@ pub(super) struct UserAnswer {
 }
 
 impl Client<'_> {
+    /// From now on objects are asked for in codings, if the user has those undone (`--compressed`), or as
+    /// they are in any case.
+    pub(crate) fn takes_coded(&mut self, takes_coded: bool) {
+        self.takes_coded = takes_coded;
+    }
+
+    /// Whether objects are asked for in codings.
+    pub(crate) fn asks_for_codings(&self) -> bool {
+        self.takes_coded && self.http.compressed
+    }
+
     /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with
     /// the answer who was named: nobody where a redirect led from https to http, since whoever is on the way
     /// there reads along, and may have made the answer.
@@ -85,7 +96,7 @@ impl Client<'_> {
                 cookies: cookies.as_deref(),
                 removed: &http.manner.removed,
                 unless: unless.as_ref(),
-                codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
+                codings: Some(if self.asks_for_codings() { ACCEPTED } else { IDENTITY }),
                 sealed_by: authorizer.map(|one| (&**one, url)),
             };
             let Answered { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
@@ -124,8 +135,7 @@ impl Client<'_> {
         if let Mend::At(next) = mend {
             return Some(*next);
         }
-        let has_own = self.http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        if is_known || has_own || !may_be_refused(head) {
+        if is_known || is_authorized(&self.http.headers) || !may_be_refused(head) {
             return None;
         }
         self.http.authorizers.iter().find_map(|one| one.takes_over(url, head))
@@ -203,10 +213,9 @@ pub(in crate::http) fn login(
     headers: &[(String, String)],
 ) -> Option<(Space, Login)> {
     let at_home = is_at_home(http, home, url);
-    let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     // Another port of the host that was named, or it without TLS, is not who the netrc file means.
     let is_aside = !at_home && (url.host_str() == home.host_str() || is_downgrade(home, url));
-    let login = match (has_own, is_aside) {
+    let login = match (is_authorized(headers), is_aside) {
         (true, _) => None,
         (false, true) => credentials::from_url(url),
         (false, false) => http.credentials.of(url, at_home.then_some(home)),

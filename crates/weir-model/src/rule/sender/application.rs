@@ -17,8 +17,8 @@
 //! Where its thread slept in a wait whose purpose is not known ([`source_disk::unnamed`]), it may have waited
 //! for a file: it convicts with three fifths at most.
 //!
-//! Cannot tell where the peer gives credits (HTTP/2, SSH) and its thread waits for nothing else: they come at
-//! the pace of the peer's reader.
+//! Cannot tell where the peer gives credits (HTTP/2, SSH) and its thread waits for nothing else, however
+//! short the path is: they come at the pace of the peer's reader.
 //!
 //! Acquits: it never sends but when it was asked, and owes nothing (of (1), where a rest is somebody's pause,
 //! only where it is the asking program that is watched, which has a say of its own); another limit that has a
@@ -93,8 +93,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && (limited >= 0.5 || spares));
     let idle = rests >= 0.3 || starves;
     let rtt = flow.min_rtt().filter(|_| idle);
-    let turns = rtt.and_then(|rtt| Turns::of(flow.lane, flow.interval, flow.context, rtt));
-    if idle && takes_credits(flow, turns.as_ref()) && !sends_unasked(flow, &nearby(flow, NEAR)) {
+    if rtt.is_some_and(|rtt| takes_credits(flow, rtt)) && !sends_unasked(flow, &nearby(flow, NEAR)) {
         return Judgement::unknown(
             "the peer gives credits (HTTP/2, SSH) at its reader's pace: its end would show what holds that",
         );
@@ -109,7 +108,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if rests >= 0.3 {
         return Judgement::convict((0.6 + 0.35 * rests).min(most), format!("{numbers}{why}"));
     }
-    if starves && answers_only(flow, turns.as_ref()) {
+    if starves && rtt.is_some_and(|rtt| answers_only(flow, rtt)) {
         return Judgement::acquit(format!("{numbers}: it sent what the peer asked for, and only then"));
     }
     if starves && !flow.cwnd_pinned() && !flow.window_pinned() {
@@ -124,9 +123,10 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 }
 
 /// The peer gives credits, no answer is owed, and the thread waits for nothing else.
-fn takes_credits(flow: &Flow<'_>, turns: Option<&Turns>) -> bool {
+fn takes_credits(flow: &Flow<'_>, rtt: f64) -> bool {
     let elsewhere = flow.thread.as_ref().is_ok_and(protocol_window::is_elsewhere);
-    flow.share(flow.seen.owing) < 0.3 && !elsewhere && turns.is_some_and(Turns::are_credits)
+    let turns = Turns::near(flow.lane, flow.interval, flow.context, rtt);
+    flow.share(flow.seen.owing) < 0.3 && !elsewhere && turns.is_some_and(|turns| turns.are_credits())
 }
 
 /// Seconds each way over which what was asked and what was sent are compared.
@@ -138,7 +138,8 @@ const FAR: f64 = 10.0;
 /// The peer asked nearby, and nothing was sent anew without: each interval in which something went out has a
 /// question, or follows one that has, or goes on with what was unsent. Questions are what comes at the pace
 /// of turns, a fifth of the time in round trips, and not in the sizes of credits.
-fn answers_only(flow: &Flow<'_>, turns: Option<&Turns>) -> bool {
+fn answers_only(flow: &Flow<'_>, rtt: f64) -> bool {
+    let turns = Turns::of(flow.lane, flow.interval, flow.context, rtt);
     let in_turn = turns.is_some_and(|turns| turns.share() >= 0.2 && !turns.are_credits());
     in_turn && answers(flow, NEAR)
 }
@@ -148,6 +149,12 @@ fn answers_only(flow: &Flow<'_>, turns: Option<&Turns>) -> bool {
 /// is the server that is watched, its rest has no other name than this one.
 fn asks_for_no_more(flow: &Flow<'_>) -> bool {
     flow.is_peers && flow.share(flow.seen.awaiting) >= 0.5 && answers(flow, FAR)
+}
+
+/// It sends only what it is asked for, in questions that are no credits, and owes nothing.
+pub(super) fn is_only_asked(flow: &Flow<'_>) -> bool {
+    let turns = flow.min_rtt().and_then(|rtt| Turns::near(flow.lane, flow.interval, flow.context, rtt));
+    !turns.is_some_and(|turns| turns.are_credits()) && answers(flow, FAR)
 }
 
 /// Within so many seconds each way the peer asked, nothing was sent unasked, and no answer is owed now.
@@ -272,6 +279,16 @@ mod tests {
         assert!(missing.contains("credits"), "{missing}");
         assert!(judged(35, Found { sleeping: 5, ..Found::default() }).convicts(), "it rests by its own will");
         assert!(judged(200, receiving).convicts(), "questions");
+        let on_one_switch = |_: usize, lane: &mut LaneInterval| {
+            if let Reading::Value(seen) = &mut lane.sender {
+                let short = Some(Duration::from_micros(50));
+                (seen.rtt, seen.min_rtt) = (short, short);
+            }
+        };
+        let judged = judged_as(36, receiving, on_one_switch);
+        let Judgement::Unknown { missing } = judged else { panic!("a short path: {judged:?}") };
+        assert!(missing.contains("credits"), "{missing}");
+        assert!(judged_as(200, receiving, on_one_switch).convicts(), "questions");
     }
 
     #[test]

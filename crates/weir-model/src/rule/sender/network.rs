@@ -132,6 +132,7 @@ pub(crate) struct Use {
     /// Mean of the acknowledged bytes per second while data waited.
     pub(crate) mean: f64,
     /// The rate that a tenth of the round trips reach: one above the rest is an accident of acknowledgements.
+    /// No less than the mean, which counts what closing holes acknowledge as well.
     pub(crate) ceiling: f64,
     /// Of how many rates.
     rates: usize,
@@ -142,7 +143,7 @@ pub(crate) struct Use {
 impl Use {
     /// The mean as a share of the ceiling.
     pub(crate) fn share(&self) -> f64 {
-        if self.ceiling > 0.0 { (self.mean / self.ceiling).min(1.0) } else { 0.0 }
+        if self.ceiling > 0.0 { self.mean / self.ceiling } else { 0.0 }
     }
 
     /// The mean is four fifths of the ceiling or more, of rates enough to tell: so it is on a full link too,
@@ -166,8 +167,8 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
         .around(10.0)
         .filter(|(seen, _)| loaded(seen))
         .fold((0, 0), |(struck, all), (seen, _)| (struck + usize::from(seen.retransmitted > 0), all + 1));
-    let ceiling = high(&rates, 1, 10).unwrap_or(0.0);
     let mean = if seconds > 0.0 { acked / seconds } else { 0.0 };
+    let ceiling = high(&rates, 1, 10).unwrap_or(0.0).max(mean);
     Use { mean, ceiling, rates: rates.len(), struck }
 }
 
@@ -250,4 +251,37 @@ fn acked(seen: &SenderInterval, span: f64) -> f64 {
 fn loaded(seen: &SenderInterval) -> bool {
     let half = seen.looks.div_ceil(2);
     seen.looks > 0 && (seen.nothing_unsent <= half || seen.cwnd_filled >= half || seen.window_filled >= half)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evidence::{Evidence, Interval, LaneInterval, Reading};
+    use crate::rule::Context;
+
+    #[test]
+    fn no_mean_is_above_its_best() {
+        let span = Duration::from_millis(100);
+        // Of 890 KB in 100 ms the kernel's samples show 7.8 MB/s: the rest had come before.
+        let sent = |delivery_rate| SenderInterval {
+            acked: 890_000,
+            looks: 5,
+            rtt: Some(Duration::from_millis(20)),
+            delivery_rate,
+            ..SenderInterval::default()
+        };
+        for delivery_rate in [None, Some(7.8e6), Some(9.5e6)] {
+            let sender = Reading::Value(sent(delivery_rate));
+            let lanes = vec![LaneInterval { lane: 1, received: 890_000, sender, ..LaneInterval::default() }];
+            let interval = Interval { span, received: 890_000, lanes, ..Interval::default() };
+            let evidence = Evidence { intervals: vec![interval; 30], ..Evidence::default() };
+            let (judged, context) = (&evidence.intervals[15], Context::at(&evidence, 15));
+            let flow = Flow::of(&judged.lanes[0], judged, &context).unwrap();
+            let used = usage(&flow);
+            assert!((used.mean / 8.9e6 - 1.0).abs() < 1e-6, "{}", used.mean);
+            assert!(used.mean <= used.ceiling && used.share() <= 1.0, "{} of {}", used.mean, used.ceiling);
+        }
+    }
 }

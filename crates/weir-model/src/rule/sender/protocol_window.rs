@@ -18,7 +18,8 @@
 //! 5. the sender's thread is not found asleep by its own will, reading a file or waiting for a pipe: it waits
 //!    for credit, or spins, however full its core then is.
 //!
-//! Acquits: any of these refuted.
+//! Acquits: any of these refuted; but over a shorter path than (4) says, it cannot tell of a peer whose
+//! answers have the sizes of credits.
 //!
 //! Can be wrong: a program that writes at a constant rate of its own to a peer that confirms each piece looks
 //! the same, but for its thread.
@@ -37,8 +38,22 @@ use crate::words::{bytes, percent, seconds};
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     by_flow(interval, context, |flow| match holds(flow) {
         Ok(text) => Judgement::convict(0.9, text),
+        Err(_) if takes_credits_nearby(flow) => {
+            Judgement::unknown("what the peer's credits (HTTP/2, SSH) hold: the round trip is below 2 ms")
+        }
         Err(why) => Judgement::acquit(why),
     })
+}
+
+/// Below this scheduling decides when a credit comes, seconds.
+const SHORTEST: f64 = 2e-3;
+
+/// The peer gives credits over a path so short that what they hold does not show.
+fn takes_credits_nearby(flow: &Flow<'_>) -> bool {
+    let sends = flow.context.facts.clocks != Clocks::Own && End::of(flow.lane) == End::Sends;
+    let near = flow.min_rtt().filter(|rtt| sends && *rtt < SHORTEST);
+    let turns = near.and_then(|rtt| Turns::near(flow.lane, flow.interval, flow.context, rtt));
+    turns.is_some_and(|turns| turns.are_credits())
 }
 
 /// The numbers of a window above TCP that holds this connection; or why there is none.
@@ -47,7 +62,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
     if flow.context.facts.clocks == Clocks::Own || End::of(flow.lane) != End::Sends {
         return Err(none());
     }
-    let rtt = flow.min_rtt().filter(|rtt| *rtt >= 2e-3).ok_or_else(none)?;
+    let rtt = flow.min_rtt().filter(|rtt| *rtt >= SHORTEST).ok_or_else(none)?;
     let credits = Turns::of(flow.lane, flow.interval, flow.context, rtt).ok_or_else(none)?;
     // Of what are questions by their size two may belong to one turn.
     let overlap = credits.share() > if credits.are_questions() { 2.2 } else { 1.1 };
@@ -103,4 +118,46 @@ pub(crate) fn is_elsewhere(thread: &ThreadInterval) -> bool {
     let found = thread.found;
     let looks = found.sleeping.saturating_add(found.reading_disk).saturating_add(found.pipe_empty);
     thread.looks > 0 && f64::from(looks) >= 0.3 * f64::from(thread.looks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evidence::{Evidence, Facts, LaneInterval, Reading};
+    use crate::waits::Waits;
+
+    /// A connection over 50 µs whose peer answers in one segment of so many bytes an interval.
+    fn judged(asked: u64) -> Judgement {
+        let short = Some(Duration::from_micros(50));
+        let seen = SenderInterval {
+            acked: 32_768,
+            sent: 32_768,
+            looks: 5,
+            nothing_unsent: 5,
+            rtt: short,
+            min_rtt: short,
+            ..SenderInterval::default()
+        };
+        let waits = Waits { looks: 5, sent: 32_768, came: asked, came_segments: 1, ..Waits::default() };
+        let lane = LaneInterval {
+            received: 32_768,
+            sender: Reading::Value(seen),
+            waits: Reading::Value(waits),
+            ..LaneInterval::default()
+        };
+        let span = Duration::from_millis(100);
+        let interval = Interval { span, received: 32_768, lanes: vec![lane], ..Interval::default() };
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        let evidence = Evidence { intervals: vec![interval; 20], facts, ..Evidence::default() };
+        judge(&evidence.intervals[10], &Context::at(&evidence, 10))
+    }
+
+    #[test]
+    fn over_a_short_path_credits_are_not_ruled_out() {
+        let Judgement::Unknown { missing } = judged(36) else { panic!("an SSH's window adjusts") };
+        assert!(missing.contains("below 2 ms"), "{missing}");
+        assert!(judged(200).acquits(), "questions");
+    }
 }

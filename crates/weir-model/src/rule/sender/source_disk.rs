@@ -9,13 +9,19 @@
 //! Where pages were read rather than a file by a call, it convicts with three fifths at most: they may be of
 //! its own memory.
 //!
+//! Or when another thread of the program, a process that feeds the sender by a pipe or a local socket, was
+//! found reading a file in half of the samples or more, while no connection owed or was owed anything, and
+//! (2) holds; unless the sender sleeps by its own will, or sends only what it is asked for: then it waits for
+//! the next question, whatever else reads.
+//!
 //! Cannot tell where it starves and slept, in a quarter of the looks or more, in a wait of which the purpose
 //! is not known: io_uring and Linux AIO are for files and sockets alike, and the kernel's names change.
 //!
 //! Acquits: a thread that hardly waits for a disk, or data that wait unsent however slow the disk is.
 //!
-//! Can be wrong: reads of another file by the same thread (a log, a database) are not told apart.
+//! Can be wrong: reads of another file (a log, a database) are not told apart, nor, of another thread, pages.
 
+use super::application;
 use super::flow::{Flow, by_flow};
 use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::{Context, Judgement};
@@ -36,10 +42,19 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let thread = match &flow.thread {
         Ok(thread) if thread.looks > 0 => thread,
-        Ok(_) => return Judgement::unknown("the sender's thread: where it sleeps was not read"),
-        Err(why) => return Judgement::unknown(format!("the sender's thread: {why}")),
+        Ok(_) => {
+            let unread = || Judgement::unknown("the sender's thread: where it sleeps was not read");
+            return read_beside(flow).unwrap_or_else(unread);
+        }
+        Err(why) => {
+            let unread = || Judgement::unknown(format!("the sender's thread: {why}"));
+            return read_beside(flow).unwrap_or_else(unread);
+        }
     };
     let reading = thread.share(thread.found.reading_disk);
+    if let Some(judged) = read_beside(flow).filter(|_| reading < 0.25) {
+        return judged;
+    }
     let pages = thread.found.reads_pages();
     let numbers = format!(
         "{} was found {} in {} of samples",
@@ -63,6 +78,23 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     Judgement::convict(strength, format!("{numbers}, {}", flow.unsent_in_words()))
 }
 
+/// Another thread of the watched program reads what this one is to send.
+fn read_beside(flow: &Flow<'_>) -> Option<Judgement> {
+    let around = &flow.interval.around;
+    let share = around.share(around.rest.disk);
+    let sleeps = flow.thread.as_ref().is_ok_and(|thread| thread.share(thread.found.sleeping) >= 0.5);
+    if flow.is_peers || share < 0.5 || flow.is_fed() || sleeps || application::is_only_asked(flow) {
+        return None;
+    }
+    let who = around.rest.who.as_deref().unwrap_or(flow.context.who());
+    let evidence = format!(
+        "{who} was found reading from disk in {} of samples, while no connection owed anything, {}",
+        percent(share),
+        flow.unsent_in_words()
+    );
+    Some(Judgement::convict(0.7 + 0.3 * share, evidence))
+}
+
 /// The share of looks that found a thread asleep in a wait whose purpose is not known, from a quarter on.
 pub(crate) fn unnamed(thread: &ThreadInterval) -> Option<f64> {
     let found = thread.found;
@@ -73,12 +105,22 @@ pub(crate) fn unnamed(thread: &ThreadInterval) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::around::{Around, Rest};
     use crate::evidence::{Evidence, Found, LaneInterval, Reading};
     use crate::sender::SenderInterval;
 
     /// A connection that starves, whose thread five looks found so.
     fn judged(found: Found) -> Judgement {
-        let seen = SenderInterval { looks: 5, nothing_unsent: 5, ..SenderInterval::default() };
+        judged_beside(found, Around::default(), 0)
+    }
+
+    /// The same with what stood around it, of a connection whose peer asked so often.
+    fn judged_beside(found: Found, around: Around, asked: u64) -> Judgement {
+        judge(&interval(found, around, asked), &Context::alone(&Evidence::default()))
+    }
+
+    fn interval(found: Found, around: Around, asked: u64) -> Interval {
+        let seen = SenderInterval { looks: 5, nothing_unsent: 5, asked, ..SenderInterval::default() };
         let thread = ThreadInterval { looks: 5, found, ..ThreadInterval::default() };
         let lane = LaneInterval {
             sender: Reading::Value(seen),
@@ -86,8 +128,7 @@ mod tests {
             ..LaneInterval::default()
         };
         let span = std::time::Duration::from_millis(100);
-        let interval = Interval { span, lanes: vec![lane], ..Interval::default() };
-        judge(&interval, &Context::alone(&Evidence::default()))
+        Interval { span, lanes: vec![lane], around, ..Interval::default() }
     }
 
     #[test]
@@ -100,6 +141,39 @@ mod tests {
         }
         assert!(judged(Found { polling: 5, ..Found::default() }).acquits());
         assert!(judged(Found { elsewhere: 1, sleeping: 4, ..Found::default() }).acquits());
+    }
+
+    /// Another process was found reading in so many of five samples.
+    fn reads(disk: u32) -> Around {
+        let rest = Rest { open: 5, disk, polling: 5 - disk, ..Rest::default() };
+        let who = Some("rsync (pid 7)".to_owned());
+        Around { samples: 5, rest: Rest { who, ..rest }, ..Around::default() }
+    }
+
+    #[test]
+    fn a_process_that_reads_for_the_one_that_sends_is_named() {
+        let polls = Found { polling: 5, ..Found::default() };
+        let judged = |disk| judged_beside(polls, reads(disk), 0);
+        let Judgement::Convict { strength, evidence } = judged(5) else { panic!("{:?}", judged(5)) };
+        assert!(strength > 0.9 && evidence.starts_with("rsync (pid 7) was found"), "{strength} {evidence}");
+        assert!(judged(2).acquits());
+        let pages = Found { reading_disk: 5, paging_in: 5, ..Found::default() };
+        let Judgement::Convict { strength, .. } = judged_beside(pages, reads(5), 0) else { panic!("pages") };
+        assert!(strength < 0.61, "its own thread's pages: {strength}");
+    }
+
+    #[test]
+    fn who_waits_for_a_question_or_sleeps_does_not_wait_for_what_others_read() {
+        let polls = Found { polling: 5, ..Found::default() };
+        let judged = judged_beside(polls, reads(5), 1);
+        assert!(judged.acquits(), "the client's pause: {judged:?}");
+        let mut intervals = vec![interval(polls, reads(5), 0); 50];
+        intervals[0] = interval(polls, reads(5), 1);
+        let evidence = Evidence { intervals, ..Evidence::default() };
+        let judged = judge(&evidence.intervals[39], &Context::at(&evidence, 39));
+        assert!(judged.acquits(), "a pause of seconds: {judged:?}");
+        let judged = judged_beside(Found { sleeping: 5, ..Found::default() }, reads(5), 0);
+        assert!(judged.acquits(), "its own will: {judged:?}");
     }
 
     #[test]

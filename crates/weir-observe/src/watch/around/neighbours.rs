@@ -22,7 +22,8 @@ const PIPES: usize = 8;
 /// Threads of one neighbour that are watched.
 const THREADS: usize = 8;
 
-/// A neighbour may come later than the pipe: it is looked for so often, a second apart.
+/// A neighbour may come later than the pipe, or than the wrapper that handed its end on to it: it is looked
+/// for so often, a second apart.
 const TRIES: u32 = 3;
 
 /// Processes at the other ends of pipes.
@@ -45,8 +46,40 @@ struct Pipe {
 
 #[derive(Debug)]
 struct Found {
+    pid: Pid,
     inside: bool,
     probes: Vec<ThreadProbe>,
+}
+
+impl Found {
+    /// The last look found it at something. A wrapper only waits for its child.
+    fn is_at_work(&self) -> bool {
+        self.probes.iter().any(|probe| probe.doing() != Some(Doing::Elsewhere))
+    }
+
+    /// A process that became another program (exec) takes its name.
+    fn rename(&mut self) {
+        let name = process::described(self.pid);
+        self.probes.iter_mut().for_each(|probe| probe.rename(name.clone()));
+    }
+}
+
+impl Pipe {
+    /// Looks for a neighbour, where none is known or the known one only waits.
+    fn seek(&mut self, end: PipeEnd, pids: &[Pid], survey: &Survey) {
+        if let Some(known) = &mut self.found {
+            known.rename();
+        }
+        if self.tried >= TRIES || self.found.as_ref().is_some_and(Found::is_at_work) {
+            return;
+        }
+        self.tried += 1;
+        let found = find(end, pids, survey);
+        let is_new = |found: &Found| self.found.as_ref().is_none_or(|known| known.pid != found.pid);
+        if found.as_ref().is_some_and(is_new) {
+            self.found = found;
+        }
+    }
 }
 
 impl Neighbours {
@@ -58,9 +91,9 @@ impl Neighbours {
             let pipe = self.pipes.entry(end).or_default();
             let due =
                 pipe.last.is_none_or(|last| now.saturating_duration_since(last) >= Duration::from_secs(1));
-            if pipe.found.is_none() && pipe.tried < TRIES && due {
-                (pipe.tried, pipe.last) = (pipe.tried + 1, Some(now));
-                pipe.found = find(end, pids, survey);
+            if due {
+                pipe.last = Some(now);
+                pipe.seek(end, pids, survey);
             }
             if let Some(found) = &mut pipe.found {
                 found.probes.retain_mut(|probe| probe.look().is_some());
@@ -90,8 +123,8 @@ impl Neighbours {
         }
     }
 
-    /// What they did since the last call: of each its busiest thread. One that hardly ran is told of only
-    /// where the subject was found waiting at a pipe, which `waited` says.
+    /// What they did since the last call: of each its busiest thread. One that hardly ran, and waited for no
+    /// disk either, is told of only where the subject was found waiting at a pipe, which `waited` says.
     pub(super) fn interval(&mut self, waited: bool, span: Duration) -> Vec<Neighbour> {
         let (full, empty) = std::mem::take(&mut self.elsewhere);
         let mut all: Vec<Neighbour> =
@@ -108,7 +141,7 @@ impl Neighbours {
                 Reading::Missing(_) => None,
             });
             let busiest: Option<ThreadInterval> = threads.max_by_key(|thread| (thread.cpu, thread.looks));
-            if let Some(thread) = busiest.filter(|thread| waited || thread.cpu >= span / 5) {
+            if let Some(thread) = busiest.filter(|thread| waited || is_at_work(thread, span)) {
                 all.push(Neighbour {
                     reads: end.writes,
                     thread: Reading::Value(thread),
@@ -123,6 +156,13 @@ impl Neighbours {
         });
         all
     }
+}
+
+/// It ran for a fifth of the time, or half of the looks found it in a read from a disk: the subject may wait
+/// for that though it was not found at the pipe, as one that polls is not.
+fn is_at_work(thread: &ThreadInterval, span: Duration) -> bool {
+    let reads = thread.looks > 0 && thread.found.reading_disk >= thread.looks.div_ceil(2);
+    reads || thread.cpu >= span / 5
 }
 
 /// Whether a thread that was found so waits for a neighbour. A local socket, or a pipe that only wakes
@@ -158,12 +198,24 @@ fn find(end: PipeEnd, pids: &[Pid], survey: &Survey) -> Option<Found> {
         .take(THREADS)
         .filter_map(|tid| ThreadProbe::open(pid, tid, name.clone()).ok())
         .collect();
-    (!probes.is_empty()).then_some(Found { inside: inside.is_some(), probes })
+    (!probes.is_empty()).then_some(Found { pid, inside: inside.is_some(), probes })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_neighbour_that_reads_from_a_disk_is_at_work() {
+        let of = |cpu, reading_disk| {
+            let found = weir_model::evidence::Found { reading_disk, ..Default::default() };
+            let cpu = Duration::from_millis(cpu);
+            let thread = ThreadInterval { cpu, looks: 5, found, ..ThreadInterval::default() };
+            is_at_work(&thread, Duration::from_millis(100))
+        };
+        assert!(of(2, 5) && of(20, 0));
+        assert!(!of(2, 2) && !of(2, 0));
+    }
 
     #[test]
     fn a_thread_that_idles_beside_one_that_polls_waits_for_no_neighbour() {

@@ -191,7 +191,9 @@ fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
             return ConnectionState::Tls;
         }
     }
-    if seen.moved || socket.receive_queue > 0 || under_way {
+    // No process has this socket, so that nobody can read what its client asks.
+    let not_accepted = seen.served && socket.inode == 0 && sent == 0;
+    if seen.moved || under_way || (socket.receive_queue > 0 && !not_accepted) {
         return ConnectionState::Busy;
     }
     match (seen.served, seen.word) {
@@ -300,6 +302,19 @@ mod tests {
         assert_eq!(state(&kept, SocketContext { moved: true, ..CLIENT }), ConnectionState::Busy);
         let unread = TcpSocket { receive_queue: 1, ..kept.clone() };
         assert_eq!(state(&unread, CLIENT), ConnectionState::Busy);
+    }
+
+    #[test]
+    fn a_question_that_waits_to_be_accepted_is_owed_its_answer() {
+        let server = SocketContext { served: true, word: LastWord::Peer, ..CLIENT };
+        let question = TcpSocket { receive_queue: 80, ..socket(40_000, 0, 80) };
+        assert_eq!(state(&question, server), ConnectionState::Busy, "its process reads it, or is late to");
+        let waits = TcpSocket { inode: 0, ..question };
+        assert_eq!(state(&waits, server), ConnectionState::Owing);
+        assert_eq!(state(&waits, SocketContext { moved: true, ..server }), ConnectionState::Busy);
+        let mut closed = waits.clone();
+        closed.info.bytes_sent = Some(5000);
+        assert_eq!(state(&closed, server), ConnectionState::Busy, "its process has closed it");
     }
 
     #[test]

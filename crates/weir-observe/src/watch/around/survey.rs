@@ -164,9 +164,11 @@ impl Survey {
         found
     }
 
-    /// Which of the subject's processes holds this end, and not the other one as well.
+    /// Which of the subject's processes holds this end, and not the other one as well. Of several the
+    /// youngest: the one before it, a shell or another wrapper, handed its end on.
     pub(super) fn holder(&self, end: PipeEnd) -> Option<Pid> {
-        self.tables.iter().find(|(pid, table)| holds(**pid, table, end)).map(|(pid, _)| *pid)
+        let all = self.tables.iter().filter(|(pid, table)| holds(**pid, table, end));
+        all.map(|(pid, _)| *pid).max_by_key(|pid| (process::stat(*pid).map_or(0, |stat| stat.started), *pid))
     }
 
     /// Tells what is none of TCP's.
@@ -323,4 +325,39 @@ impl Survey {
 fn since_start() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn of_a_wrapper_and_its_child_the_child_has_the_pipe() {
+        let script = ["-c", "cat >/dev/null; :"];
+        let mut shell = Command::new("sh").args(script).stdin(Stdio::piped()).spawn().unwrap();
+        let own = Pid(std::process::id());
+        let fd = std::os::fd::AsRawFd::as_raw_fd(shell.stdin.as_ref().unwrap()) as u32;
+        let end = PipeEnd { inode: process::descriptors(own).unwrap().pipes[&fd], writes: false };
+        let wrapper = Pid(shell.id());
+        let start = Instant::now();
+        let child = loop {
+            assert!(start.elapsed() < Duration::from_secs(20), "the shell starts its command");
+            let is_cat = |pid: &Pid| process::stat(*pid).is_ok_and(|stat| stat.name == "cat");
+            if let Some(child) = process::children(wrapper).into_iter().find(is_cat) {
+                break child;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        // Each table of hashes has an order of its own.
+        for _ in 0..20 {
+            let table = |pid| (pid, Arc::new(process::descriptors(pid).unwrap()));
+            let tables = [wrapper, child].map(table).into_iter().collect();
+            let survey = Survey { tables, ..Survey::default() };
+            assert_eq!(survey.holder(end), Some(child));
+        }
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+    }
 }

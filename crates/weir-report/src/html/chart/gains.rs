@@ -28,11 +28,35 @@ pub fn render(page: &mut Markup, advice: &[AdviceRecord], reached: f64) {
     }
 }
 
-/// `3.2 x`.
+/// `3.2 ×`; of less than a tenth three digits, since `0.0 ×` is none at all.
 pub fn times(then: f64, now: f64) -> String {
-    if now > 0.0 && then.is_finite() {
-        format!("{:.1} ×", (then / now).clamp(0.0, 9999.0))
-    } else {
-        "–".to_owned()
+    if !(now > 0.0 && then.is_finite()) {
+        return "–".to_owned();
+    }
+    let ratio = (then / now).clamp(0.0, 9999.0);
+    let (mut digits, mut size) = (1, ratio);
+    if ratio > 0.0 && ratio < LITTLE {
+        digits = 3;
+        while size < LITTLE && digits < 9 {
+            (size, digits) = (size * 10.0, digits + 1);
+        }
+    }
+    format!("{ratio:.digits$} ×")
+}
+
+/// From here on one decimal says something.
+const LITTLE: f64 = 0.0995;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_part_is_not_nothing() {
+        let cases = [(3.2, "3.2 ×"), (1.0, "1.0 ×"), (0.1, "0.1 ×"), (0.0123, "0.0123 ×"), (0.0, "0.0 ×")];
+        for (ratio, text) in cases {
+            assert_eq!(times(ratio, 1.0), text);
+        }
+        assert_eq!(times(1.0, 0.0), "–");
     }
 }

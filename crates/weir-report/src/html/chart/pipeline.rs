@@ -25,7 +25,8 @@ const STREAM: f64 = 0.2;
 
 /// Writes the figure; nothing where nothing was judged.
 pub fn render(page: &mut Markup, record: &Record) {
-    let stages = record.verdict.as_ref().map(|verdict| stages(&record.loads, verdict)).unwrap_or_default();
+    let Some(verdict) = &record.verdict else { return };
+    let stages = stages(&record.loads, verdict);
     if stages.is_empty() {
         return;
     }
@@ -37,6 +38,9 @@ pub fn render(page: &mut Markup, record: &Record) {
             percent(stage.held),
             limits::title(&stage.limit)
         ),
+        None if verdict.limit.is_none() => {
+            "The stream through each stage's opening; what held it is not known.".to_owned()
+        }
         None => "The stream through each stage's opening: no stage held it for long.".to_owned(),
     };
     let mut table = Table::new(&["stage", "limit", "held", "load", "ceiling", "seen"]);

@@ -31,8 +31,27 @@ pub struct Step {
     pub connections: Option<u32>,
 }
 
-/// The steps of a record, in order, at most so many: neighbours are joined.
-pub fn steps(samples: &[Sample], seconds: f64, most: usize) -> Vec<Step> {
+/// The steps of a record, at most so many. None of one whose samples tell of no byte of those that were
+/// moved: it was over before a reading told of the first. Without a limit of the run its steps have none.
+pub fn of(record: &Record, most: usize) -> Vec<Step> {
+    if record.bytes > 0 && record.samples.iter().all(|sample| sane(sample.rate) <= 0.0) {
+        return Vec::new();
+    }
+    let verdict = record.verdict.as_ref();
+    // The time in which it was watched: the run's own may be longer, by what came before or after the data,
+    // in which the last sample's rate was not kept up.
+    let last = record.samples.iter().map(|sample| sane(sample.t)).fold(0.0, f64::max);
+    let watched = verdict.and_then(|verdict| verdict.phases.last()).map(|phase| sane(phase.to));
+    let end = watched.filter(|end| *end > last && *end < record.seconds).unwrap_or(record.seconds);
+    let mut steps = steps(&record.samples, end, most);
+    if verdict.is_some_and(|verdict| verdict.limit.is_none()) {
+        steps.iter_mut().for_each(|step| step.limit = None);
+    }
+    steps
+}
+
+/// The steps of samples up to the end, in order, at most so many: neighbours are joined.
+fn steps(samples: &[Sample], seconds: f64, most: usize) -> Vec<Step> {
     let mut samples: Vec<&Sample> = samples.iter().collect();
     samples.sort_by(|a, b| sane(a.t).total_cmp(&sane(b.t)));
     let ends = samples.iter().skip(1).map(|sample| sane(sample.t)).chain([sane(seconds)]);
@@ -86,26 +105,32 @@ fn mean(values: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
     }
 }
 
-/// The mean rate of steps, each by its span.
-pub(crate) fn mean_of(steps: &[Step]) -> f64 {
-    joined(steps).rate
+/// The mean rate of steps, each by its span, and the time that they end at.
+pub(crate) fn mean_of(steps: &[Step]) -> (f64, f64) {
+    let all = joined(steps);
+    (all.rate, all.to)
 }
 
 /// Writes the figure; nothing where there is no time to show.
 pub fn render(page: &mut Markup, record: &Record) {
-    let steps = steps(&record.samples, record.seconds, STEPS);
-    render_steps(page, &steps, "Rate over time", record.rate);
+    let steps = of(record, STEPS);
+    // The run's own rate and time, which the page begins with. Of many hosts one was watched, whose they are
+    // not.
+    let mean = if record.hosts().is_empty() { (record.rate, sane(record.seconds)) } else { mean_of(&steps) };
+    render_steps(page, &steps, "Rate over time", mean);
 }
 
-/// The same of steps from elsewhere.
-pub(crate) fn render_steps(page: &mut Markup, steps: &[Step], title: &str, mean: f64) {
-    let Some(end) = steps.last().map(|step| step.to).filter(|end| *end > 0.0) else { return };
+/// The same of steps from elsewhere, with their mean rate and the time that it is over.
+pub(crate) fn render_steps(page: &mut Markup, steps: &[Step], title: &str, (mean, over): (f64, f64)) {
+    if steps.last().is_none_or(|step| step.to <= 0.0) {
+        return;
+    }
     let most = steps.iter().map(|step| step.rate).fold(0.0, f64::max);
     let limits = in_order(steps);
     let held: Vec<String> =
         limits.iter().map(|(limit, share)| format!("{} {}", limits::title(limit), percent(*share))).collect();
     let held = if held.is_empty() { String::new() } else { format!(" Held by {}.", held.join(", ")) };
-    let says = format!("{} on average over {}, {} at the most.{held}", rate(mean), time(end), rate(most));
+    let says = format!("{} on average over {}, {} at the most.{held}", rate(mean), time(over), rate(most));
     let with_disk = steps.iter().any(|step| step.disk.is_some_and(|disk| disk > 0.0));
     let figure = Figure { title, says: &says, heights: (300.0, 230.0), table: table(steps) };
     figure.render_with(
@@ -281,6 +306,33 @@ mod tests {
         );
     }
 
+    /// What is drawn is what came: a rate is not kept up while hosts are logged in to, or files are compared.
+    #[test]
+    fn a_picture_has_the_bytes_of_its_run() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gallery/records");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut records: Vec<String> = paths.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let to_a_host_far_away = serde_json::json!({
+            "schema": "weir.run/1", "command": "cp", "outcome": "partial", "bytes": 20_000_000, "seconds": 3.61,
+            "samples": [{ "t": 0.0, "rate": 17.0e6 }, { "t": 1.0, "rate": 12.93e6 }],
+            "verdict": { "limit": "path-bandwidth", "phases": [{ "from": 0.0, "to": 1.232, "limit": "path-bandwidth" }] },
+        });
+        records.push(to_a_host_far_away.to_string());
+        let mut drawn = 0;
+        for text in records {
+            let record = crate::json::parse(&text).unwrap();
+            let steps = of(&record, STEPS);
+            if steps.is_empty() {
+                continue;
+            }
+            drawn += 1;
+            let bytes: f64 = steps.iter().map(|step| step.rate * (step.to - step.from)).sum();
+            let share = bytes / record.bytes as f64;
+            assert!((0.9..1.1).contains(&share), "{}: {share}", record.command);
+        }
+        assert!(drawn > 5, "{drawn}");
+    }
+
     #[test]
     fn a_disk_that_was_not_read_is_no_disk_at_rest() {
         let disks = [Some(8.0), Some(4.0), None, None, Some(2.0)];
@@ -292,7 +344,7 @@ mod tests {
         assert_eq!(join(&all, 2)[0].disk, Some(6.0), "two of the three were read");
         assert_eq!(join(&all[2..4], 1)[0].disk, None);
         let mut page = Markup::default();
-        render_steps(&mut page, &all, "t", 9.0);
+        render_steps(&mut page, &all, "t", (9.0, 5.0));
         let text = page.into_text();
         let lines: Vec<usize> = (text.match_indices("<polyline points=\""))
             .map(|(at, begin)| &text[at + begin.len()..])

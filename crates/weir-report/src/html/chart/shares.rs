@@ -10,8 +10,9 @@ use crate::schema::VerdictRecord;
 
 /// Limits by their shares, largest first; a stranger's record may have any number of them.
 pub fn ordered(verdict: &VerdictRecord) -> Vec<(&str, f64)> {
+    let held = verdict.held().into_iter().flatten();
     let mut shares: Vec<(&str, f64)> =
-        verdict.shares.iter().map(|(limit, share)| (limit.as_str(), sane(*share).min(1.0))).collect();
+        held.map(|(limit, share)| (limit.as_str(), sane(*share).min(1.0))).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     shares.truncate(20);
     shares

@@ -89,8 +89,9 @@ pub(super) fn net(
             of_all.clone().filter(|interval| !interval.omitted).map(interval_step).collect();
         let name = if sends { "Sent from here, over time" } else { "Received here, over time" };
         let both = net.direction == "both";
-        let mean = if both { mean_of(&steps) } else { record.rate };
-        render_steps(page, &join(&steps, 500), name, mean);
+        let (mean, over) = mean_of(&steps);
+        let mean = if both { mean } else { record.rate };
+        render_steps(page, &join(&steps, 500), name, (mean, over));
         let table = intervals(of_all);
         card(page, if sends { "Intervals of sending" } else { "Intervals of receiving" }, &table);
     }

@@ -19,6 +19,7 @@ use weir_http::fields::Fields;
 use weir_tree::{Filter, Name};
 
 pub use address::{BadHubUrl, HfUrl, Repo, RepoKind};
+use token::is_on;
 pub use token::{HfAuthorizer, Token, home};
 
 use super::asking::{call, get, got, json, leads_to};
@@ -77,10 +78,18 @@ struct Revision {
 
 impl HuggingFace {
     /// By `HF_ENDPOINT`, with the user's token.
+    ///
+    /// # Errors
+    /// A variable or a token that makes no sense, and `HF_HUB_OFFLINE`.
     pub fn new(
         environment: Environment<'_>,
         fields: Vec<(String, String)>,
     ) -> Result<HuggingFace, StoreError> {
+        if is_on(environment, "HF_HUB_OFFLINE") {
+            return Err(StoreError::Usage(
+                "cannot ask the hub: HF_HUB_OFFLINE says that nobody is to; unset it".to_owned(),
+            ));
+        }
         let endpoint = endpoint(environment)?;
         let token = Token::find(environment)?;
         let authorizer = Arc::new(HfAuthorizer::new(endpoint.clone(), token));

@@ -24,8 +24,12 @@ pub struct Token {
 }
 
 impl Token {
-    /// The user's: `HF_TOKEN`, else the file that `hf auth login` writes. `None`: there is none.
+    /// The user's: `HF_TOKEN`, else the file that `hf auth login` writes. `None`: there is none, or the user
+    /// does not want it shown (`HF_HUB_DISABLE_IMPLICIT_TOKEN`).
     pub fn find(environment: Environment<'_>) -> Result<Option<Token>, StoreError> {
+        if is_on(environment, "HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+            return Ok(None);
+        }
         for name in ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"] {
             if let Some(secret) = environment(name).filter(|text| !text.trim().is_empty()) {
                 return Token::new(secret.trim(), name.to_owned()).map(Some);
@@ -58,6 +62,12 @@ impl Token {
         }
         Ok(Token { secret: secret.to_owned(), origin })
     }
+}
+
+/// Whether a variable says yes, as the hub's library reads it.
+pub(super) fn is_on(environment: Environment<'_>, name: &str) -> bool {
+    let said = environment(name).unwrap_or_default();
+    ["1", "on", "yes", "true"].iter().any(|yes| said.eq_ignore_ascii_case(yes))
 }
 
 /// Where the hub's library keeps what is its own (`HF_HOME`).
@@ -221,6 +231,21 @@ mod tests {
         assert_eq!(found(&empty).unwrap().as_deref(), Some("hf_file"));
         let error = found(&[("HF_TOKEN", "hf_ä")]).unwrap_err().to_string();
         assert!(error.contains("HF_TOKEN") && !error.contains('ä'), "{error}");
+        // Neither of them is shown where the user says so.
+        for (said, is_shown) in [("1", false), ("True", false), ("ON", false), ("0", true), ("", true)] {
+            let found = found(&[both[0], both[1], ("HF_HUB_DISABLE_IMPLICIT_TOKEN", said)]).unwrap();
+            assert_eq!(found.is_some(), is_shown, "{said}");
+        }
+    }
+
+    #[test]
+    fn who_is_offline_asks_nobody() {
+        for (said, is_open) in [("1", false), ("yes", false), ("", true), ("no", true)] {
+            let of = |name: &str| (name == "HF_HUB_OFFLINE").then(|| said.to_owned());
+            let error = super::super::HuggingFace::new(&of, Vec::new()).err();
+            assert_eq!(error.is_none(), is_open, "{said}");
+            assert!(error.is_none_or(|error| error.to_string().contains("HF_HUB_OFFLINE")));
+        }
     }
 
     #[test]

@@ -7,8 +7,10 @@
 mod address;
 mod login;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
@@ -41,6 +43,9 @@ const INDEXES: [&str; 2] =
 
 /// The most bytes of a manifest: the specification has registries take 4 MiB.
 const MAX_MANIFEST: usize = 4 << 20;
+
+/// The most indexes on the way to a manifest: those who put one into another do so once.
+const MAX_INDEXES: usize = 3;
 
 /// The most layers that are fetched; docker makes 127 at most.
 const MAX_BLOBS: usize = 10_000;
@@ -135,12 +140,24 @@ struct Manifest {
     manifests: Vec<Blob>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Blob {
+    #[serde(default)]
+    media_type: String,
     digest: String,
     size: Option<u64>,
     platform: Option<Platform>,
+    /// Where it is besides: layers that not every registry may give out, such as those of Windows.
+    #[serde(default)]
+    urls: Vec<String>,
+}
+
+impl Blob {
+    /// It says something about an image, and is none: such are for an unknown platform.
+    fn is_attestation(&self) -> bool {
+        self.platform.as_ref().is_some_and(|one| one.os == "unknown")
+    }
 }
 
 /// A manifest as it came.
@@ -154,7 +171,8 @@ struct Fetched {
 impl Registry {
     /// Of `wanted`, as this user, for this platform; `None`: this host's.
     pub fn new(wanted: OciUrl, platform: Option<Platform>, login: Option<Login>, way: Way) -> Registry {
-        let authorizer = OciAuthorizer { wanted: wanted.clone(), tokens: Tokens::new(way, login) };
+        let (tokens, elsewhere) = (Tokens::new(way, login), Mutex::default());
+        let authorizer = OciAuthorizer { wanted: wanted.clone(), tokens, elsewhere };
         Registry { wanted, platform, authorizer: Arc::new(authorizer) }
     }
 
@@ -170,15 +188,22 @@ impl Registry {
             Reference::Tag(_) => None,
         };
         let mut fetched = self.fetch(caller, self.wanted.manifest()?, asked)?;
-        if INDEXES.contains(&fetched.kind.as_str()) {
+        let mut indexes = 0;
+        while INDEXES.contains(&fetched.kind.as_str()) {
+            indexes += 1;
+            if indexes > MAX_INDEXES {
+                return Err(self.answer(format!("leads through more than {MAX_INDEXES} indexes")));
+            }
             let chosen = self.choose(&fetched.manifest)?;
             let url = self.address("manifests", &text_of(&chosen))?;
             fetched = self.fetch(caller, url, Some(chosen))?;
-        } else if let Some(platform) = &self.platform {
+        }
+        if let Some(platform) = self.platform.as_ref().filter(|_| indexes == 0) {
             self.check_platform(caller, platform, &fetched.manifest)?;
         }
         let Fetched { bytes, kind, digest, manifest } = fetched;
         let files = self.files(&kind, &manifest)?;
+        self.note_elsewhere(&manifest.layers)?;
         let image = Image {
             manifest: bytes,
             descriptor: Descriptor {
@@ -224,6 +249,22 @@ impl Registry {
             }
         }
         Ok(files)
+    }
+
+    /// Tells the authorizer which layers are elsewhere too. Where the registry is asked over https, no place
+    /// counts that is asked in the clear.
+    fn note_elsewhere(&self, layers: &[Blob]) -> Result<(), StoreError> {
+        let is_safe = |url: &Url| {
+            url.scheme() == "https" || url.scheme() == "http" && self.wanted.registry.scheme() == "http"
+        };
+        let mut elsewhere = self.authorizer.elsewhere.lock();
+        for layer in layers {
+            let place = layer.urls.iter().filter_map(|text| Url::parse(text).ok()).find(is_safe);
+            if let Some(place) = place {
+                elsewhere.insert(self.file(layer)?.url, place);
+            }
+        }
+        Ok(())
     }
 
     fn fetch(
@@ -306,10 +347,14 @@ impl Registry {
     /// The manifest of the platform, among those of an index.
     fn choose(&self, index: &Manifest) -> Result<Expected, StoreError> {
         let platform = self.platform.clone().unwrap_or_else(Platform::here);
-        // The only one is taken, whatever it is for, by who has not said what for.
-        let is_only = self.platform.is_none() && index.manifests.len() == 1;
-        let only = || index.manifests.first().filter(|_| is_only);
-        let Some(blob) = platform.best_of(&index.manifests).or_else(only) else {
+        let mut images = index.manifests.iter().filter(|blob| !blob.is_attestation());
+        // The only one is taken, whatever it is for, by who has not said what for; of another index it says
+        // that itself.
+        let only = images.next().filter(|only| {
+            images.next().is_none()
+                && (self.platform.is_none() || INDEXES.contains(&only.media_type.as_str()))
+        });
+        let Some(blob) = platform.best_of(&index.manifests).or(only) else {
             return Err(StoreError::Usage(format!(
                 "cannot fetch {}: it has nothing for {platform}; {}",
                 self.wanted,
@@ -348,9 +393,9 @@ const NAMED: usize = 20;
 
 /// What an index has to choose from.
 fn others(index: &Manifest) -> String {
-    let platforms = index.manifests.iter().filter_map(|blob| blob.platform.as_ref());
-    // Attestations are for an unknown platform; what is no program has none.
-    let platforms = platforms.filter(|one| !matches!(one.os.as_str(), "" | "unknown"));
+    let images = index.manifests.iter().filter(|blob| !blob.is_attestation());
+    // What is no program has no platform.
+    let platforms = images.filter_map(|blob| blob.platform.as_ref()).filter(|one| !one.os.is_empty());
     let mut platforms: Vec<String> =
         platforms.take(NAMED).map(|one| weir_units::quoted(&one.to_string())).collect();
     platforms.dedup();
@@ -371,17 +416,24 @@ pub(super) fn text_of(digest: &Expected) -> String {
 struct OciAuthorizer {
     wanted: OciUrl,
     tokens: Tokens,
+    /// Where blobs are which the registry does not give out, by their addresses there.
+    elsewhere: Mutex<HashMap<Url, Url>>,
+}
+
+impl OciAuthorizer {
+    /// Of which kind what is at `url` is, if it is of this name: `manifests` or `blobs`.
+    fn kind_of<'a>(&self, url: &'a Url) -> Option<&'a str> {
+        let path = format!("/v2/{}/", self.wanted.name);
+        // One name may be the start of another: `org/app` and `org/app/sub`.
+        let (kind, reference) = url.path().strip_prefix(&path)?.split_once('/')?;
+        let is_own = matches!(kind, "manifests" | "blobs") && !reference.contains('/');
+        (is_own && url.origin() == self.wanted.registry.origin()).then_some(kind)
+    }
 }
 
 impl Authorizer for OciAuthorizer {
     fn is_for(&self, url: &Url) -> bool {
-        let path = format!("/v2/{}/", self.wanted.name);
-        // One name may be the start of another: `org/app` and `org/app/sub`.
-        let rest = url.path().strip_prefix(&path).and_then(|rest| rest.split_once('/'));
-        let is_own = rest.is_some_and(|(kind, reference)| {
-            matches!(kind, "manifests" | "blobs") && !reference.contains('/')
-        });
-        url.origin() == self.wanted.registry.origin() && is_own
+        self.kind_of(url).is_some()
     }
 
     fn fields(
@@ -395,13 +447,20 @@ impl Authorizer for OciAuthorizer {
     }
 
     fn mends(&self, url: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {
-        self.tokens.mends(&self.wanted.name, url, head)
+        let place = self.elsewhere.lock().get(url).filter(|_| head.status == 404).cloned();
+        match place {
+            Some(place) => Ok(Mend::At(Box::new(place))),
+            None => self.tokens.mends(&self.wanted.name, url, head),
+        }
     }
 
-    fn explains(&self, _: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
+    fn explains(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
         let (host, name) = (&self.wanted.host, &self.wanted.name);
         let way = match head.status {
             401 | 403 => format!("{host} does not let you pull {name}; {}", self.tokens.way_in(host)),
+            404 if self.kind_of(url) == Some("blobs") => {
+                format!("the manifest of {} names it, and {host} does not have it", self.wanted)
+            }
             404 => format!("there is no {} there, or it needs a login", self.wanted),
             _ => return None,
         };
@@ -415,7 +474,8 @@ mod tests {
 
     /// Which of these platforms `wish` takes from their index.
     fn taken(wish: &str, index: &[&str]) -> Option<usize> {
-        let blob = |text: &&str| Blob { digest: (*text).to_owned(), size: None, platform: text.parse().ok() };
+        let blob =
+            |text: &&str| Blob { digest: (*text).to_owned(), platform: text.parse().ok(), ..Blob::default() };
         let blobs: Vec<Blob> = index.iter().map(blob).collect();
         let best = wish.parse::<Platform>().unwrap().best_of(&blobs)?;
         index.iter().position(|text| *text == best.digest)

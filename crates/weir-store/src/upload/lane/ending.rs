@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::upload::job::{JobReport, PutOutcome};
 use crate::upload::journal::Journal;
+use crate::upload::proof::check_all;
 use crate::upload::transfer::{Transfer, Whole};
 use crate::upload::{Condition, Finish, Part, Stored, Upload};
 
@@ -83,10 +84,13 @@ impl Lane<'_> {
         {
             transfer.note(note);
         }
+        let upload = Upload { object: self.run.object(transfer.job), id: &transfer.id };
+        // A stream has as many as came of it.
+        let count = transfer.size().map_or(parts.len() as u32, |size| transfer.plan.parts(size));
+        check_all(parts, count, upload.object.key)?;
         let uploads = self.run.uploads;
         let whole = transfer.whole();
         let told = whole.as_ref().filter(|whole| uploads.checks_whole(whole.algorithm));
-        let upload = Upload { object: self.run.object(transfer.job), id: &transfer.id };
         let finish = Finish { parts, size, whole: told };
         let done = uploads.complete(&mut self.caller, &upload, &finish);
         self.count();

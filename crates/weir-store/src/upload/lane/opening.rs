@@ -245,8 +245,11 @@ impl Lane<'_> {
             });
             match sent {
                 Ok((stored, sum)) => {
-                    cut.check()?;
-                    return Ok(stored_report(stored, size, sum));
+                    let report = stored_report(stored, size, sum);
+                    return Ok(match cut.check() {
+                        Ok(()) => report,
+                        Err(error) => self.stored_meanwhile(job, (cut, algorithm), report, error),
+                    });
                 }
                 Err(error) if run.weakens(algorithm, &error) => {}
                 Err(error) => {
@@ -261,6 +264,27 @@ impl Lane<'_> {
                 }
             }
         }
+    }
+
+    /// An object was stored of a file that is another by now. One that has only grown, as logs do, is stored
+    /// as it was.
+    fn stored_meanwhile(
+        &self,
+        job: usize,
+        (cut, algorithm): (Cut<'_>, Option<Algorithm>),
+        mut report: JobReport,
+        error: StoreError,
+    ) -> JobReport {
+        let now = self.sum(cut, algorithm);
+        if now.is_some() && now == report.sum {
+            let bytes = weir_units::Bytes(report.bytes);
+            let note = format!("it changed while it was sent; its first {bytes} did not, and are stored");
+            report.notes.push(note);
+            return report;
+        }
+        let shown = (self.run.shown)(&self.run.jobs[job].key);
+        let note = format!("{shown} is stored all the same, perhaps with bytes of both states of the file");
+        JobReport { notes: vec![note], ..JobReport::failed(error) }
     }
 
     /// Begins an upload of parts, known to the journal before the store hears of it.
@@ -284,7 +308,9 @@ impl Lane<'_> {
             intent.algorithm = algorithm.map(|algorithm| algorithm.name().to_owned());
             keep(journal, notes, |journal| journal.intend(&intent));
             let known = (intent.others.as_deref(), journal.is_some() && run.options.keeps);
-            let begun = unanswered::begin(run.uploads, &mut self.caller, &object, algorithm, known);
+            let begun = unanswered::begin(run.uploads, &mut self.caller, &object, known, &mut |caller| {
+                run.uploads.begin(caller, &object, algorithm)
+            });
             self.count();
             match begun {
                 Ok(id) => {

@@ -36,8 +36,9 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
     drop(progress);
     let (rows, interrupted) = match measured {
         Ok(measured) => measured,
-        // A file that cannot be read any more says nothing of a codec.
+        // A file that cannot be read any more says nothing of a codec, nor does a thread that is refused.
         Err(codec::ErrorError::Corpus(error)) => return Err(error.into()),
+        Err(codec::ErrorError::Thread(error)) => return Err(error.into()),
         Err(error) => {
             voice::fatal(&error.into());
             return Ok(WRONG_DATA);

@@ -22,6 +22,7 @@ use weir_report::schema::Record;
 
 use super::{Progress, outcome_of, tell};
 use crate::args::{BenchHost, Part};
+use crate::cmd::asked_store;
 use crate::interrupt::INTERRUPTED;
 use crate::voice;
 use carrier::Carrier;
@@ -75,8 +76,7 @@ fn chosen(only: &[Part]) -> Vec<Part> {
 }
 
 fn trust(bench: &BenchHost) -> Trust {
-    let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
-    Trust { authorities, insecure: bench.insecure, ..Trust::default() }
+    Trust { insecure: bench.insecure, ..asked_store::trust(bench.cacert.as_deref()) }
 }
 
 /// The host, and what earlier parts found that later ones use.

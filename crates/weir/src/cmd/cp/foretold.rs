@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use weir_cp::session::{Job, Report};
+use weir_report::foretold;
 use weir_report::schema::{Record, RunOutcome};
 use weir_units::{Rate, human_duration};
 
@@ -98,18 +99,18 @@ impl Foretold {
         };
         let limit = weir_report::escape::escape(&self.limit);
         if let Some((total, took)) = short {
-            let off = 100.0 * (took / total - 1.0);
+            let missed = foretold::of_time(total, took);
             let [total, took] = [total, took].map(|seconds| human_duration(Duration::from_secs_f64(seconds)));
             writeln!(
                 std::io::stderr(),
-                "predicted {total} with the login ({made}, held by {limit}), took {took} ({off:+.0} %)"
+                "predicted {total} with the login ({made}, held by {limit}), took {took}: {missed}"
             )?;
             return Ok(());
         }
-        let off = 100.0 * (record.rate / self.rate.0 - 1.0);
+        let missed = foretold::of_rate(self.rate.0, record.rate);
         writeln!(
             std::io::stderr(),
-            "predicted {} ({made}, held by {}), achieved {} ({off:+.0} %)",
+            "predicted {} ({made}, held by {}), achieved {}: {missed}",
             self.rate,
             limit,
             Rate(record.rate)

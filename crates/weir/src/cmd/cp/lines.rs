@@ -1,14 +1,16 @@
 //! A line for each entry that is copied or removed: rsync's, and the words of a dry run.
 
-use std::io::Write;
+use std::io::{self, Write};
 
+use parking_lot::Mutex;
 use weir_cp::session::Job;
 use weir_cp::wire::change::{Act, Change, Form};
 use weir_cp::wire::message::{Deed, Role};
 use weir_report::escape::escape;
 use weir_tree::Name;
 
-use crate::args::Cp;
+use crate::args::{Cp, Voice};
+use crate::voice::Printed;
 
 /// Whether each change is to be told: with `-v` by its name, as rsync has it. A dry run tells what it would
 /// do anyway, and the live view has no room.
@@ -43,18 +45,46 @@ impl Would {
     }
 }
 
-/// Prints a line. Beside a record, which has standard output to itself, on standard error.
-pub(super) fn say(cp: &Cp, job: &Job, deed: &Deed, name: &Name) {
-    let line = match deed {
+/// Where the lines go: to standard output, or beside a record, which has that to itself, to standard error.
+#[derive(Debug)]
+pub struct Changes {
+    beside_record: bool,
+    /// Why no more are printed: what is copied is copied all the same.
+    unprinted: Mutex<Option<io::Error>>,
+}
+
+impl Changes {
+    /// None yet.
+    pub fn new(voice: &Voice) -> Changes {
+        Changes { beside_record: voice.json, unprinted: Mutex::default() }
+    }
+
+    /// Prints one.
+    pub fn say(&self, line: &str) {
+        let mut unprinted = self.unprinted.lock();
+        if self.beside_record {
+            let _ = writeln!(io::stderr(), "{line}");
+        } else if unprinted.is_none() {
+            *unprinted = writeln!(io::stdout(), "{line}").err();
+        }
+    }
+
+    /// The exit code of a run that came to this one, or that its lines were lost.
+    pub fn end(self, code: u8) -> anyhow::Result<u8> {
+        match (code, self.unprinted.into_inner()) {
+            (0, Some(error)) => Err(error).printed("the changes"),
+            _ => Ok(code),
+        }
+    }
+}
+
+/// The line of what is done to `name`.
+pub(super) fn line(cp: &Cp, job: &Job, deed: &Deed, name: &Name) -> String {
+    match deed {
         Deed::Copy => format!("copy {name}"),
         Deed::Delete => format!("delete {name}"),
         Deed::Change(change) => line_of(cp, job, change, name),
-    };
-    // A reader that went away wants no more lines.
-    let _ = match cp.voice.json {
-        true => writeln!(std::io::stderr(), "{line}"),
-        false => writeln!(std::io::stdout(), "{line}"),
-    };
+    }
 }
 
 fn line_of(cp: &Cp, job: &Job, change: &Change, name: &Name) -> String {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use weir_fleet::launch::hosts::{self, Grouped};
 use weir_report::escape::escape;
+use weir_units::quoted;
 
 use crate::cmd::host_list;
 use crate::voice::{self, Usage};
@@ -37,7 +38,14 @@ impl HostList {
             file if file.contains('/') => {
                 return Err(Usage(format!("cannot use --to-hosts: there is no file {file}")).into());
             }
-            words => hosts::parse_groups(&words.replace(';', "\n"), "--to-hosts"),
+            words => {
+                if let Some(host) = host_in(path) {
+                    let why = "one PATH is for all hosts, as in a,b:PATH; if this is part of the path, write \
+                               the hosts to a file, FILE:PATH";
+                    return Err(Usage(format!("cannot use --to-hosts: '{}': {why}", quoted(host))).into());
+                }
+                hosts::parse_groups(&words.replace(';', "\n"), "--to-hosts")
+            }
         };
         let (hosts, again) = parsed.map_err(|why| Usage(format!("cannot use --to-hosts: {why}")))?;
         for host in again {
@@ -73,6 +81,14 @@ fn split(text: &str, is_list: impl Fn(&str) -> bool) -> (&str, &str) {
     }
 }
 
+/// What looks like another host with a path of its own, behind the first one's.
+fn host_in(path: &str) -> Option<&str> {
+    let is_host = |text: &str| hosts::parse_words(text).is_ok();
+    let names_one = |word: &&str| word.match_indices(':').any(|(at, _)| is_host(&word[..at]));
+    // A path may have blanks, and behind one whatever follows.
+    path.split([',', ';']).skip(1).map(str::trim_start).find(names_one)
+}
+
 /// The rest of `ssh://` behind its colon.
 fn is_url(behind: &str) -> bool {
     behind.starts_with("//")
@@ -103,6 +119,24 @@ mod tests {
             ("odd:name:/data", "odd:name", "/data"),
         ] {
             assert_eq!(split(text, is_list), (list, path), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_behind_a_path() {
+        for (path, host) in [
+            ("/x,b:/y", Some("b:/y")),
+            ("/x; me@b:22:/y", Some("me@b:22:/y")),
+            ("/x,[::1]:/y", Some("[::1]:/y")),
+            ("/x,ssh://b:/y", Some("ssh://b:/y")),
+            ("/data/x:y, z", None),
+            ("/x, b:/y", Some("b:/y")),
+            ("/data/a,b", None),
+            ("/data/My file: notes", None),
+            ("/backup/2024-01-01 10:30", None),
+            ("", None),
+        ] {
+            assert_eq!(host_in(path), host, "{path}");
         }
     }
 }

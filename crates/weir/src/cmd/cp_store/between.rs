@@ -1,16 +1,18 @@
 //! From where to where: which way a copy with a store goes, and what its ends are called there.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use parking_lot::Mutex;
 use weir_get::engine::{self, Task};
 use weir_get::http::exchange::Http;
+use weir_get::http::speed::SpeedLimit;
 use weir_get::job::{Options, RunReport};
 use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
@@ -109,20 +111,27 @@ impl Between {
     /// With `--delete` all goes that the source lacks. What a pattern leaves out is at the source all the
     /// same, and would go; and of several sources in one folder each lacks what the others have.
     pub fn refuse_delete(&self, deletes: bool) -> Result<(), Usage> {
-        let is_content = |path: &PathBuf| Root::from_argument(path).is_ok_and(|root| root.name.is_root());
+        if !deletes {
+            return Ok(());
+        }
+        let mut names = HashSet::new();
+        let mut is_shared = |root: Root| root.name.is_root() || !names.insert(root.name);
         let why = match self {
             Between::Down { from, .. } | Between::Across { from, .. } if glob_of(from).is_some() => {
                 "--delete would remove all that the pattern does not name; name the prefix and use --include and \
                  --exclude instead"
             }
             // The shell has expanded patterns of files: each is a source.
-            Between::Up { from, .. } if from.len() > 1 && from.iter().any(is_content) => {
+            Between::Up { from, .. }
+                if from.len() > 1
+                    && from.iter().flat_map(|path| Root::from_argument(path)).any(&mut is_shared) =>
+            {
                 "--delete with several sources into one folder would delete of each what the others lack; copy one after \
                  the other without it"
             }
             _ => return Ok(()),
         };
-        if deletes { Err(Usage(why.to_owned())) } else { Ok(()) }
+        Err(Usage(why.to_owned()))
     }
 
     /// Copies.
@@ -137,11 +146,14 @@ impl Between {
         let words = EndWords { both: &cp.store, ends: &cp.ends, network: &cp.network };
         let opened = StoreEnds::open(words, from, to, stop)?;
         let clock = StageClock::new(Instant::now());
+        let seconds = cp.ssh.timeout.map(|seconds| Duration::from_secs(seconds.into()));
+        let timeout = seconds.unwrap_or(asked_store::TIMEOUT);
+        let caller = asked_store::caller(&opened.main().http, &clock, stop);
         let copy = Copy {
             rules: &choice.rules,
             filter: &choice.filter,
             is_dry: cp.dry_run,
-            caller: asked_store::caller(&opened.main().http, &clock, stop),
+            caller: CallerSetup { timeout, connect_timeout: timeout, max_wait: cp.max_wait, ..caller },
             at_once: cp.lanes.map_or(AT_ONCE, |lanes| lanes as usize),
             hears: told,
         };
@@ -181,7 +193,7 @@ pub fn place_across(
     kinship: Kinship,
 ) -> Result<(String, Option<String>), Usage> {
     let only = chosen.is_one.then(|| match to.is_prefix() {
-        true => format!("{}{}", to.key, from.name()),
+        true => format!("{}{}", to.key, chosen.name()),
         false => to.key.clone(),
     });
     let mut prefix = folder_of(&to.key);
@@ -199,7 +211,7 @@ fn refuse_overlap(
     kinship: Kinship,
 ) -> Result<(), Usage> {
     let overlaps = match only {
-        Some(key) => key == from.key,
+        Some(key) => key == chosen.key,
         None => prefix.starts_with(&chosen.prefix) || chosen.prefix.starts_with(prefix),
     };
     let refuses = match kinship {
@@ -242,7 +254,7 @@ impl Way<'_> {
         let chosen = meant(&*source.store, self.copy.caller, from, &shown)?;
         let (root, only) = match chosen.is_one {
             true => {
-                let (root, name) = place_of_one(from, to)?;
+                let (root, name) = place_of_one((from, chosen.name()), to)?;
                 (root, Some(name))
             }
             false => (to.to_owned(), None),
@@ -263,7 +275,10 @@ impl Way<'_> {
         };
         let (ended, report) = self.fetch(&down, chosen.chosen).inspect_err(|_| made.undo())?;
         let mut end = WayEnd { is_interrupted: report.interrupted, ..WayEnd::default() };
-        end.error = report.broken.as_ref().map(ToString::to_string);
+        if let Some(error) = report.broken {
+            end.error = Some(error.to_string());
+            end.code = Some(voice::code(&error.into()));
+        }
         let is_empty = ended.found.load(Relaxed) == 0 && !from.key.is_empty();
         if is_empty && end.error.is_none() && !end.is_interrupted {
             end.error = Some(nothing(from));
@@ -289,7 +304,12 @@ impl Way<'_> {
         down: &'b down::Down<'b>,
         chosen: Chosen<'b>,
     ) -> anyhow::Result<(Arc<down::Ended>, RunReport)> {
+        let timeout = self.copy.caller.timeout;
         let options = Options {
+            timeout,
+            connect_timeout: timeout,
+            max_wait: self.copy.caller.max_wait,
+            speed: SpeedLimit::usual(timeout),
             lanes: self.cp.lanes,
             rate_cap: self.cp.rate_cap(),
             sync: self.cp.sync,
@@ -300,9 +320,8 @@ impl Way<'_> {
         };
         let mut live = self.live(2);
         let fetched = std::thread::scope(|scope| {
-            let cannot = "cannot start a thread";
-            let pages = chosen.pages(scope, self.copy.caller).context(cannot)?;
-            let mut jobs = down::start(scope, down, pages).context(cannot)?;
+            let pages = chosen.pages(scope, self.copy.caller)?;
+            let mut jobs = down::start(scope, down, pages)?;
             let task = Task { source: &mut jobs, results: self.told, reserved: Vec::new() };
             let report = engine::run(task, &options, self.copy.caller.http, self.stop, &mut live);
             Ok((jobs.ended(), report))
@@ -322,7 +341,7 @@ impl Way<'_> {
     /// What a deletion at the end came to.
     fn pruned(&self, end: &mut WayEnd, pruned: Result<prune::Pruned, StoreError>) {
         match pruned {
-            Ok(pruned) => end.pruned(pruned),
+            Ok(pruned) => end.pruned(pruned, self.choice.max_delete),
             Err(error) => self.breaks(end, error),
         }
     }
@@ -400,9 +419,10 @@ impl Way<'_> {
                 return self.not_deleted("not all of the source could be listed");
             }
             let source = prune::Source::Folder { path: &root.path, base: &root.name };
-            match prune::there(&self.copy, place, &source, self.choice.max_delete) {
-                Ok(pruned) => end.pruned(pruned),
-                Err(error) => return self.breaks(end, error),
+            let left = self.choice.max_delete.map(|most| most.saturating_sub(end.deleted));
+            self.pruned(end, prune::there(&self.copy, place, &source, left));
+            if end.error.is_some() || end.is_interrupted {
+                return;
             }
         }
     }
@@ -420,8 +440,9 @@ impl Way<'_> {
             files_at_once: self.cp.lanes,
             rate_cap: self.cp.rate_cap(),
             limiter: None,
-            timeout: asked_store::TIMEOUT,
-            connect_timeout: asked_store::TIMEOUT,
+            timeout: self.copy.caller.timeout,
+            connect_timeout: self.copy.caller.connect_timeout,
+            max_wait: self.copy.caller.max_wait,
             retries: asked_store::RETRIES,
             part_size: None,
             check: upload::job::Check::Preferred,
@@ -512,13 +533,12 @@ impl Way<'_> {
 }
 
 impl WayEnd {
-    fn pruned(&mut self, pruned: prune::Pruned) {
+    /// `most`: entries that may go of all sources together.
+    fn pruned(&mut self, pruned: prune::Pruned, most: Option<u64>) {
         self.deleted += pruned.deleted;
-        if pruned.is_at_limit {
-            let deleted = self.deleted;
-            self.error = Some(format!(
-                "more than {deleted} entries are to be deleted, and --max-delete allows no more"
-            ));
+        if let (true, Some(most)) = (pruned.is_at_limit, most) {
+            self.error =
+                Some(format!("more than {most} entries are to be deleted, and --max-delete allows no more"));
         }
     }
 }

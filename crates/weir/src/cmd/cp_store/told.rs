@@ -1,6 +1,5 @@
 //! What a copy with a store tells while it runs, and what it comes to.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,7 +22,7 @@ use weir_store::upload::job::{JobReport, PutOutcome as Sent};
 use weir_units::Bytes;
 
 use crate::args::Cp;
-use crate::cmd::cp::Would;
+use crate::cmd::cp::{Changes, Would};
 use crate::interrupt::INTERRUPTED;
 
 /// Failures that the record lists one by one: 1 MB.
@@ -38,6 +37,7 @@ pub struct Told<'a> {
     /// Where objects are fetched from, with the address of the bucket.
     from: OnceLock<(Arc<dyn Store>, StoreUrl)>,
     state: Mutex<ToldState>,
+    changes: Changes,
 }
 
 #[derive(Default)]
@@ -145,6 +145,8 @@ pub struct TreeOutcome {
     pub span: Duration,
     /// The exit code.
     pub code: u8,
+    /// The lines that told of it.
+    pub changes: Changes,
 }
 
 impl WayEnd {
@@ -166,7 +168,8 @@ impl WayEnd {
 impl<'a> Told<'a> {
     /// Nothing yet.
     pub fn new(cp: &'a Cp) -> Told<'a> {
-        Told { cp, from: OnceLock::new(), state: Mutex::default() }
+        let changes = Changes::new(&cp.voice);
+        Told { cp, from: OnceLock::new(), state: Mutex::default(), changes }
     }
 
     /// Objects are fetched from this bucket.
@@ -211,6 +214,7 @@ impl<'a> Told<'a> {
             error: way.error.clone(),
             span,
             code,
+            changes: self.changes,
             way,
         }
     }
@@ -226,6 +230,11 @@ impl<'a> Told<'a> {
                 state.partial += 1;
                 state.list(name.to_owned(), format!("{error}; run the same command again to resume"));
             }
+            Sent::Failed(error) if error.is_for_later() => {
+                let mut state = self.state.lock();
+                state.partial += 1;
+                state.list(name.to_owned(), error.to_string());
+            }
             Sent::Failed(error) => {
                 let is_damaged = matches!(&error, StoreError::Http(error) if error.is_verification());
                 self.state.lock().unverified += u64::from(is_damaged);
@@ -236,12 +245,7 @@ impl<'a> Told<'a> {
 
     /// Prints a line, beside a record on standard error.
     fn line(&self, line: &str) {
-        let line = escape(line);
-        // A reader that went away wants no more lines.
-        let _ = match self.cp.voice.json {
-            true => writeln!(std::io::stderr(), "{line}"),
-            false => writeln!(std::io::stdout(), "{line}"),
-        };
+        self.changes.say(&escape(line));
     }
 
     fn is_verbose(&self) -> bool {
@@ -257,12 +261,22 @@ fn past(error: &StoreError) -> &'static str {
     }
 }
 
+/// The end of a way out that a tree has not: it comes from no list.
+const BY_LIST: &str = " in a list, URL<TAB>NAME a line";
+
 /// Why `path` was not written; another key may have made a folder of that name meanwhile.
 fn in_a_tree(path: Option<&Path>, error: &GetError) -> String {
     let is_of_its_name = matches!(error, GetError::IsDirectory { .. } | GetError::Local { .. });
     match is_of_its_name && path.is_some_and(Path::is_dir) {
         true => Unholdable::HasFolder.to_string(),
-        false => error.to_string(),
+        false => {
+            let words = error.to_string();
+            let why = words.strip_suffix(BY_LIST).and_then(|words| words.rsplit_once("; "));
+            let other = |(why, _): (&str, &str)| {
+                format!("{why}; --exclude leaves one of them out, and weir get URL -o FILE fetches it")
+            };
+            why.map(other).unwrap_or(words)
+        }
     }
 }
 
@@ -344,7 +358,10 @@ impl Results for Told<'_> {
                     return state.list(report.url, error);
                 }
                 JobOutcome::Failed(error) => {
-                    state.failed += 1;
+                    match error.is_for_later() {
+                        true => state.partial += 1,
+                        false => state.failed += 1,
+                    }
                     state.unverified += u64::from(error.is_verification());
                     return state.list(report.url, in_a_tree(path, &error));
                 }

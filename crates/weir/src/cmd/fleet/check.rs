@@ -1,9 +1,11 @@
 //! `weir fleet check`: does the ledger say what is true?
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use anyhow::Context;
 use serde::Serialize;
 use weir_fleet::FleetError;
 use weir_fleet::ledger::{FleetLedger, FleetStatus, SqlLedger};
@@ -46,20 +48,35 @@ impl Checked {
 
 impl Checked {
     /// In one line, with the way out.
-    fn conclusion(&self) -> &'static str {
-        match (self.is_right(), self.complete) {
+    fn conclusion(&self) -> Cow<'static, str> {
+        let is_of_names = |target: &&Compared| self.contents.is_none() && target.unsized_objects > 0;
+        if let Some(target) = self.target.as_ref().filter(is_of_names)
+            && self.is_right()
+        {
+            let count = target.unsized_objects;
+            return Cow::Owned(format!("all is done, and there; the sizes of {count} are not known"));
+        }
+        Cow::Borrowed(match (self.is_right(), self.complete) {
             (true, _) if self.target.is_none() => "all is done",
             (true, _) => "all is done, and there",
             (false, false) => "the fleet is not at its end",
             (false, true) if self.failed > 0 => {
                 "not all is right; what failed: weir fleet export --state failed, then weir fleet retry"
             }
-            (false, true) if self.target.as_ref().is_some_and(|target| !target.is_right()) => {
+            (false, true) if self.target.as_ref().is_some_and(|target| target.missing + target.sizes > 0) => {
                 "not all is right; remove what has another size, plan it again with another ledger, and \
                  what is right is left as it is"
             }
+            (false, true) if self.has_unknown() => {
+                "not all could be looked at; let this user read it and check again, or plan again with \
+                 another ledger, and what is right is left as it is"
+            }
             (false, true) => "not all is right",
-        }
+        })
+    }
+
+    fn has_unknown(&self) -> bool {
+        [&self.target, &self.source].into_iter().flatten().any(|compared| compared.unknown > 0)
     }
 }
 
@@ -74,22 +91,12 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     let status = ledger.status()?;
     let mut counted = 0;
     ledger.each_object(&mut |_| counted += 1)?;
-    let target = match &planned.target {
-        // Its names are those of the plan, whichever slash its own has.
-        PlannedEnd::Path(path) => &PlannedEnd::Path(path.join("")),
-        other => other,
-    };
-    let names = TargetNames::Keys(0);
-    let target = match target {
-        _ if planned.target.keeps_nothing() => None,
-        // No worker has made it yet.
-        PlannedEnd::Path(path) if !path.exists() => Some(compare(&mut ledger, &mut Nothing, Side::Target)?),
-        target => Some(listed((target, End::Target), names, &asking, |listing| {
-            Ok(compare(&mut ledger, listing, Side::Target)?)
-        })?),
+    let target = match planned.target.keeps_nothing() {
+        true => None,
+        false => Some(at_target(&mut ledger, &planned.target, &asking)?),
     };
     let source = match check.source {
-        true => Some(listed((&planned.source, End::Source), names, &asking, |listing| {
+        true => Some(listed((&planned.source, End::Source), NAMES, &asking, |listing| {
             Ok(compare(&mut ledger, listing, Side::Source)?)
         })?),
         false => None,
@@ -115,6 +122,26 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     };
     say(check, &checked)?;
     Ok(u8::from(!checked.is_right()))
+}
+
+/// What either end takes as names: all that the other one has.
+const NAMES: TargetNames = TargetNames::Keys(0);
+
+/// Compares with what is at the target.
+fn at_target(ledger: &mut SqlLedger, target: &PlannedEnd, asking: &Asking<'_>) -> anyhow::Result<Compared> {
+    let target = match target {
+        // Its names are those of the plan, whichever slash its own has.
+        PlannedEnd::Path(path) => &PlannedEnd::Path(path.join("")),
+        other => other,
+    };
+    if let PlannedEnd::Path(path) = target {
+        let is_there = path.try_exists().with_context(|| format!("cannot read {}", path.display()))?;
+        // No worker has made it yet.
+        if !is_there {
+            return Ok(compare(ledger, &mut Nothing, Side::Target)?);
+        }
+    }
+    listed((target, End::Target), NAMES, asking, |listing| Ok(compare(ledger, listing, Side::Target)?))
 }
 
 /// The listing of a folder that is not there.
@@ -158,6 +185,38 @@ fn contents(ledger: &mut SqlLedger, planned: &Planned, stop: &Arc<AtomicBool>) -
     Ok(contents)
 }
 
+/// What was found at an end, in lines.
+fn push_end(text: &mut String, end: &str, compared: &Compared) {
+    let Compared { expected, agree, missing, sizes, others, .. } = compared;
+    text.push_str(&format!(
+        "{end}: {agree} of {expected} are there, {missing} are missing, {sizes} have another size; {others} others\n"
+    ));
+    if compared.unsized_objects > 0 {
+        let count = compared.unsized_objects;
+        text.push_str(&format!("  {count} have no known size: only their names were compared\n"));
+    }
+    if compared.unread > 0 {
+        let (unread, unknown) = (compared.unread, compared.unknown);
+        text.push_str(&format!(
+            "  not all could be read ({unread} errors); {unknown} were not found, and are missing or in what \
+             could not be read:\n"
+        ));
+        compared.reasons.iter().for_each(|why| text.push_str(&format!("  {}\n", escape(why))));
+    }
+    for (name, difference) in &compared.differ {
+        let word = match difference {
+            Difference::Missing => "missing",
+            Difference::Size => "another size",
+            Difference::Unknown => "not found",
+        };
+        text.push_str(&format!("  {}: {word}\n", escape(name)));
+    }
+    let more = compared.differing().saturating_sub(compared.differ.len() as u64);
+    if more > 0 {
+        text.push_str(&format!("  and {more} more\n"));
+    }
+}
+
 fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if check.json {
@@ -170,21 +229,7 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
     ));
     let ends = [("target", checked.target.as_ref()), ("source", checked.source.as_ref())];
     for (end, compared) in ends.into_iter().filter_map(|(end, compared)| Some((end, compared?))) {
-        let Compared { expected, agree, missing, sizes, others, differ } = compared;
-        text.push_str(&format!(
-            "{end}: {agree} of {expected} are there, {missing} are missing, {sizes} have another size; {others} others\n"
-        ));
-        for (name, difference) in differ {
-            let word = match difference {
-                Difference::Missing => "missing",
-                Difference::Size => "another size",
-            };
-            text.push_str(&format!("  {}: {word}\n", escape(name)));
-        }
-        let more = (missing + sizes).saturating_sub(differ.len() as u64);
-        if more > 0 {
-            text.push_str(&format!("  and {more} more\n"));
-        }
+        push_end(&mut text, end, compared);
     }
     if let Some(Contents { compared, differ, unknown, named }) = &checked.contents {
         text.push_str(&format!("content: {compared} files compared, {differ} differ\n"));

@@ -216,7 +216,7 @@ pub fn listed<T>(
                 shown: url.with_key("").to_string().trim_end_matches('/').to_owned(),
             };
             std::thread::scope(|scope| {
-                let pages = listing::ahead(scope, setup, caller).context("cannot start a thread")?;
+                let pages = listing::ahead(scope, setup, caller)?;
                 use_it(&mut PrefixListing::new(pages, url, names))
             })
         }

@@ -21,16 +21,28 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use weir_fleet::FleetError;
 use weir_fleet::ledger::{LedgerPlace, Patience, SqlLedger};
 
 use crate::args::{Fleet, FleetCommand};
-use crate::voice::Usage;
+use crate::interrupt::INTERRUPTED;
+use crate::voice::{self, Usage};
 
 /// How long a ledger that does not answer is asked again before a command says so.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Does what `fleet` says. Returns the exit code.
 pub fn run(fleet: &Fleet) -> anyhow::Result<u8> {
+    match carry_out(fleet) {
+        Err(error) if error.downcast_ref::<FleetError>().is_some_and(FleetError::is_interrupted) => {
+            voice::warn(&voice::words(&error));
+            Ok(INTERRUPTED)
+        }
+        done => done,
+    }
+}
+
+fn carry_out(fleet: &Fleet) -> anyhow::Result<u8> {
     match &fleet.command {
         FleetCommand::Plan(plan) => plan::run(plan),
         FleetCommand::Work(work) => work::run(work),

@@ -1,5 +1,7 @@
 //! A fleet's ledger as a record, of which `weir report` makes a page.
 
+use std::sync::Arc;
+
 use weir_fleet::history::{FleetHistory, HostHistory, HostSpan};
 use weir_fleet::ledger::FleetStatus;
 use weir_fleet::pace::of_peers;
@@ -13,7 +15,6 @@ use weir_report::html::Run;
 use weir_report::schema::{Record, RunOutcome, VerdictRecord};
 
 use super::view::state;
-use crate::interrupt;
 
 /// Hosts that are kept: more than a page names.
 const HOSTS: usize = 200;
@@ -23,8 +24,7 @@ const DRAWN: usize = 60;
 
 /// The ledger that `text` names, as a run.
 pub fn run(text: &str) -> anyhow::Result<Run> {
-    let stop = interrupt::wish()?;
-    let mut ledger = super::open(text, &stop)?;
+    let mut ledger = super::open(text, &Arc::default())?;
     let (status, history) = ledger.history()?;
     let verdict = verdict::of_ledger(&mut ledger)?;
     Ok(Run {

@@ -7,13 +7,14 @@ use weir_fleet::FleetError;
 use weir_fleet::ledger::{LedgerPlace, Patience};
 use weir_fleet::plan::list::ListListing;
 use weir_fleet::plan::{Plan, PlanReport, PlanRules};
+use weir_fleet::shell;
 use weir_report::escape::escape;
 use weir_store::environment::End;
 use weir_units::{Bytes, counted};
 
 use super::ends::{Asking, Planned, PlannedEnd, listed};
 use crate::args::FleetPlan;
-use crate::interrupt::{self, INTERRUPTED};
+use crate::interrupt;
 use crate::voice::{self, Printed, Usage};
 
 /// Plans. Returns the exit code.
@@ -62,12 +63,10 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
     };
     match report {
         Ok(report) => say(plan, ledger.place(), &report, planned.target.keeps_nothing()).map(|()| 0),
-        Err(error) if matches!(error.downcast_ref(), Some(FleetError::Interrupted { .. })) => {
-            voice::warn(&format!(
-                "interrupted: the plan in {} is not whole; run the same command again to go on",
-                ledger.place()
-            ));
-            Ok(INTERRUPTED)
+        Err(error) if matches!(error.downcast_ref(), Some(FleetError::Stopped)) => {
+            let place = ledger.place();
+            let what = format!("the plan in {place} is not whole; run the same command again to go on");
+            Err(error.context(what))
         }
         Err(error) => Err(error),
     }
@@ -112,5 +111,5 @@ fn say(plan: &FleetPlan, place: &str, report: &PlanReport, keeps_nothing: bool) 
     if keeps_nothing {
         text.push_str("\nnothing is kept in /dev/null: objects are fetched and counted alone");
     }
-    writeln!(out, "{text}\nmove them: weir fleet work --ledger {place}").printed("the plan")
+    writeln!(out, "{text}\nmove them: weir fleet work --ledger {}", shell::word(place)).printed("the plan")
 }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::json;
 use weir_fleet::launch::slurm::{self, SlurmArray, SlurmError};
 use weir_fleet::ledger::{FleetLedger, LedgerPlace};
+use weir_fleet::shell;
 
 use super::handed::{Handed, PASSWORD};
 use crate::args::FleetRun;
@@ -67,7 +68,7 @@ fn has_work(run: &FleetRun, handed: &Handed, stop: &std::sync::Arc<AtomicBool>) 
     } else if status.settings.draining {
         voice::warn(&format!(
             "the fleet drains, so workers leave at once: weir fleet resume --ledger {}",
-            handed.shown
+            shell::word(&handed.shown)
         ));
     }
     Ok(!status.complete)

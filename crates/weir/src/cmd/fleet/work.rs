@@ -87,7 +87,7 @@ pub fn carry_out(
 
 /// SIGTERM lets what is held end; SIGINT, and a second SIGTERM, give it back.
 pub fn signals() -> anyhow::Result<WorkerSignals> {
-    let signals = WorkerSignals { drain: interrupt::wish()?, stop: interrupt::wish()? };
+    let signals = WorkerSignals { drain: Arc::default(), stop: Arc::default() };
     interrupt::on_signals(&[SIGINT], &signals.stop, || low_level::exit(INTERRUPTED.into()))?;
     let stop = Arc::clone(&signals.stop);
     interrupt::on_signals(&[SIGTERM], &signals.drain, move || stop.store(true, Relaxed))?;
@@ -103,6 +103,7 @@ fn manner(work: &FleetWork) -> WorkerManner {
         once: work.once,
         rate: work.worker.limit_rate.0,
         stuck: worker::STUCK,
+        drain: worker::DRAIN,
     }
 }
 
@@ -180,8 +181,7 @@ fn below(end: &StoreEnd, url: &StoreUrl) -> StorePrefix {
 }
 
 fn sending(work: &FleetWork) -> SendManner {
-    let environment = |name: &str| std::env::var(name).ok();
-    SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) }
+    SendManner { lanes: work.worker.lanes, journals: journal::folder(&asked_store::own_variable) }
 }
 
 /// What keys begin with: nothing, or with a slash at its end.
@@ -243,6 +243,7 @@ fn code(report: &WorkerReport, given_up: u64) -> u8 {
     match &report.end {
         WorkerEnd::Stopped => INTERRUPTED,
         WorkerEnd::Trouble(_) => TROUBLE,
+        WorkerEnd::Unplanned => 1,
         WorkerEnd::Complete | WorkerEnd::Nothing | WorkerEnd::Drained => u8::from(given_up > 0),
     }
 }
@@ -252,6 +253,7 @@ pub fn word(end: &WorkerEnd) -> &'static str {
     match end {
         WorkerEnd::Complete => "complete",
         WorkerEnd::Nothing => "nothing",
+        WorkerEnd::Unplanned => "unplanned",
         WorkerEnd::Drained => "drained",
         WorkerEnd::Stopped => "stopped",
         WorkerEnd::Trouble(_) => "trouble",
@@ -282,6 +284,7 @@ fn record(manner: &WorkerManner, report: &WorkerReport, code: u8) -> Record {
         "moved": tally(totals.moved),
         "same": tally(totals.same),
         "failed": totals.failed,
+        "retried": totals.retried,
         "ledger_seconds": report.asked.as_secs_f64(),
     });
     record.extra.insert("fleet".to_owned(), own);
@@ -307,13 +310,18 @@ fn say(work: &FleetWork, record: &Record, report: &WorkerReport) -> anyhow::Resu
         let ended = match &report.end {
             WorkerEnd::Complete => "the plan is done",
             WorkerEnd::Nothing => "nothing is free now",
+            WorkerEnd::Unplanned => "the plan is not whole, and nobody writes it",
             WorkerEnd::Drained => "the fleet drains",
             WorkerEnd::Stopped => "stopped, the rest was given back",
             WorkerEnd::Trouble(_) => "gave its batches back",
         };
+        let retried = match totals.retried {
+            0 => String::new(),
+            times => format!(", {} tried again later", counted(times, "attempt")),
+        };
         writeln!(
             std::io::stderr(),
-            "moved {}, {} in {}; {} already there, {} failed; {ended}",
+            "moved {}, {} in {}; {} already there, {} failed{retried}; {ended}",
             counted(totals.moved.0, "object"),
             Bytes(totals.moved.1),
             human_duration(report.span),

@@ -5,7 +5,7 @@ use url::Url;
 use weir_http::netrc::Login as UserLogin;
 use weir_units::Rate;
 
-use crate::args::{Get, GivenFields, HubArgs, Jobs, Login, ReachFlags, StoreArgs};
+use crate::args::{Get, GivenFields, Jobs, Login, ReachFlags, StoreArgs};
 use crate::cmd::get_who;
 use crate::voice::Usage;
 
@@ -15,8 +15,10 @@ const SCHEMES: [&str; 5] = ["http", "https", "s3", "gs", "az"];
 /// The words of a `get` of one URL, with its URL last and without its `-o`.
 pub(super) fn of(get: &Get) -> Result<Vec<String>, Usage> {
     let url = url(get)?;
-    refuse(get)?;
-    let fields = GivenFields::read(&get.headers).map_err(Usage)?;
+    if let Some(why) = get.beside_many_hosts() {
+        return Err(Usage(why));
+    }
+    let fields = get.fields().map_err(Usage)?;
     let first = Url::parse(url).ok();
     let user = get_who::user(&get.login, get.user.as_deref(), first.as_ref());
     let mut words = Words(vec!["get".to_owned()]);
@@ -54,83 +56,6 @@ fn url(get: &Get) -> Result<&str, Usage> {
 /// Without its user, password and signature.
 fn url_in_words(url: &str) -> String {
     Url::parse(url).map_or_else(|_| url.to_owned(), |url| weir_get::object::shown(&url))
-}
-
-/// What is not carried to another host: given, its name, and a way out.
-type Refused = (bool, &'static str, &'static str);
-
-/// For what names a file of this machine.
-const HERE: &str = "it is a file of this machine, and is not sent to another";
-
-fn refuse(get: &Get) -> Result<(), Usage> {
-    let rows = files(get).into_iter().chain(manner(get)).chain(network(get));
-    match rows.into_iter().find(|(is_given, ..)| *is_given) {
-        Some((_, flag, way_out)) => Err(Usage(format!("{flag} does not go with --to-hosts; {way_out}"))),
-        None => Ok(()),
-    }
-}
-
-/// Where what is fetched goes, and what else is written.
-fn files(get: &Get) -> [Refused; 9] {
-    let is_name =
-        |name: &String| !name.is_empty() && !name.contains('/') && !matches!(&name[..], "." | ".." | "-");
-    let one = "one file is fetched";
-    let has_other_output = get.output.len() > 1 || !get.output.iter().all(is_name);
-    let way = "-o names the file alone, and PATH of --to-hosts its folder";
-    [
-        (has_other_output, "-o with a folder", way),
-        (get.list.is_some(), "-i", one),
-        (get.json_files.is_some(), "--json-files", one),
-        (get.force_directories, "-x", "PATH of --to-hosts is the folder"),
-        (get.temp_dir.is_some(), "--temp-dir", "unfinished files lie beside the target"),
-        (get.login.save_cookies.is_some(), "--save-cookies", "leave it out"),
-        (get.evidence.is_some(), "--evidence", "leave it out"),
-        (get.tui, "--tui", "leave it out"),
-        (is_of_hubs(&get.hubs), "a flag of hubs", one),
-    ]
-}
-
-/// How it is fetched.
-fn manner(get: &Get) -> [Refused; 5] {
-    let resumes = get.habits.resume || get.habits.continue_at.is_some();
-    let from_file = get.checksum_from.as_ref().is_some_and(|from| !from.contains("://"));
-    let range = "fetch the range on one host, then weir cp HOST:FILE --to-hosts LIST";
-    [
-        (get.no_clobber, "--no-clobber", "leave it out: what is there and the same is not fetched"),
-        (resumes, "--continue", "leave it out: weir's own parts are always resumed"),
-        (get.range.is_some(), "-r", range),
-        (from_file, "--checksum-from with a file", "give the digest by --checksum, or the list by its URL"),
-        (get.store.sse_c_key.is_some(), "--sse-c-key", HERE),
-    ]
-}
-
-/// Who this is to servers, and how they are reached.
-fn network(get: &Get) -> [Refused; 7] {
-    let (login, reach, certificate) = (&get.login, &get.reach, &get.login.certificate);
-    let has_cookies =
-        login.cookies.iter().any(|cookie| !cookie.contains('=')) || !login.load_cookies.is_empty();
-    let has_certificate =
-        certificate.cert.is_some() || certificate.key.is_some() || certificate.pass_file.is_some();
-    let has_socket = reach.unix_socket.is_some() || reach.abstract_unix_socket.is_some();
-    let names = reach.resolve.len() + reach.connect_to.len() > 0;
-    let netrc = "~/.netrc of the host that fetches is read; or give -u";
-    [
-        (login.netrc_file.is_some(), "--netrc-file", netrc),
-        (has_cookies, "a file of cookies", "give --cookie NAME=VALUE"),
-        (has_certificate, "--cert", HERE),
-        (get.cacert.is_some(), "--cacert", "set SSL_CERT_FILE on the hosts"),
-        (names, "--resolve or --connect-to", "set it up on the hosts (/etc/hosts)"),
-        (
-            reach.interface.is_some() || !reach.dns_servers.is_empty(),
-            "--interface or --dns-servers",
-            "they are of one host",
-        ),
-        (has_socket, "a Unix socket", "it is one of this machine"),
-    ]
-}
-
-fn is_of_hubs(hubs: &HubArgs) -> bool {
-    hubs.hf_cache || hubs.platform.is_some() || hubs.lfs.is_some()
 }
 
 /// As `-u` takes it.
@@ -186,7 +111,7 @@ impl Words {
 
     fn checks(&mut self, get: &Get) {
         get.checksum.iter().for_each(|digest| self.given("--checksum", Some(digest)));
-        self.given("--checksum-from", get.checksum_from.as_ref());
+        get.checksum_from.iter().for_each(|list| self.given("--checksum-from", Some(list)));
         self.given("--proto", get.habits.proto.as_ref());
         self.flag("--ignore-digest", get.ignore_digest);
         self.flag("--any-type", get.any_type);

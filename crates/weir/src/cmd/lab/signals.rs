@@ -13,8 +13,9 @@ use rustix::process::{
 use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
+use weir_units::threads;
 
-use crate::interrupt::while_held;
+use crate::interrupt::{is_heeded, while_held};
 
 /// What the kernel sends to a guard whose parent has gone; one that nobody else sends.
 pub const PARENT_GONE: Signal = Signal::USR2;
@@ -25,12 +26,17 @@ pub struct Caught(Signals);
 impl Caught {
     /// Begins to catch them.
     pub fn new() -> io::Result<Caught> {
-        while_held(|| Signals::new([SIGINT, SIGTERM, SIGHUP])).map(Caught)
+        Caught::and(&[])
     }
 
     /// And [`PARENT_GONE`], by which the command is killed.
     pub fn or_parent_gone() -> io::Result<Caught> {
-        while_held(|| Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2])).map(Caught)
+        Caught::and(&[SIGUSR2])
+    }
+
+    fn and(others: &[i32]) -> io::Result<Caught> {
+        let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_heeded);
+        while_held(|| Signals::new(heeded.chain(others.iter().copied()))).map(Caught)
     }
 
     /// Passes them on to `child`, what came already and what will come.
@@ -38,12 +44,12 @@ impl Caught {
         // Not by its number, which is another process's some time after its end.
         let child = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let Caught(mut signals) = self;
-        std::thread::spawn(move || {
+        threads::start("signals", move || {
             for signal in signals.forever().filter_map(meant_for_child) {
                 // It may have ended: then there is nobody to tell.
                 let _ = pidfd_send_signal(&child, signal);
             }
-        });
+        })?;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use weir_lab::run::{FigureCheck, LimitCheck, RunFindings, ScenarioOutcome, ThenOutcome};
 use weir_lab::scenario::{Scenario, Side};
 use weir_model::verdict::MainLimit;
+use weir_report::foretold;
 use weir_report::schema::VerdictRecord;
 use weir_units::Rate;
 
@@ -95,10 +96,11 @@ fn who(side: Side) -> &'static str {
 
 fn then_line(then: &ThenOutcome) -> String {
     let predicted = then.predicted.map_or("nothing".to_owned(), |rate| Rate(rate).to_string());
-    let error = then.error().map(|error| format!(", {:+.0} % off", error * 100.0)).unwrap_or_default();
+    let missed = |predicted| format!(", {}", foretold::of_rate(predicted, then.achieved));
+    let missed = then.predicted.map(missed).unwrap_or_default();
     let verdict = word(then.holds());
     format!(
-        "     then {}: predicted {predicted} (by {}), achieved {}{error}  {verdict}",
+        "     then {}: predicted {predicted} (by {}), achieved {}{missed}  {verdict}",
         then.what,
         then.by,
         Rate(then.achieved)

@@ -10,7 +10,6 @@ use weir_cp::error::CopyError;
 use weir_cp::lane::way::{LaneOptions, Way};
 use weir_cp::measure::{self, Job, Surveyed};
 use weir_cp::wire::message::{Role, Transport};
-use weir_model::plan::Plan;
 use weir_model::survey::Survey;
 use weir_report::escape::escape;
 use weir_report::plan::PlanRecord;
@@ -50,7 +49,7 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
         Err(error) => return Err(error.into()),
     };
     let inputs = surveyed.survey.inputs();
-    let result = Plan::of(&inputs);
+    let result = surveyed.survey.plan(&inputs);
     let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let copy = SurveyRecord {
         host: job.host.shown().to_owned(),

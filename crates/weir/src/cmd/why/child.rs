@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
+use crate::stdout;
 use crate::voice::CannotRun;
 
 /// What a command prints while a live view has the terminal.
@@ -67,6 +68,9 @@ impl Running {
                 Ok(stderr) => prepared.stdout(Stdio::from(stderr)),
                 Err(cause) => return Err(cause.into()),
             };
+        } else if stdout::was_closed() {
+            // Ours is a pipe that nobody reads: SIGPIPE would end a command that prints a word.
+            prepared.stdout(Stdio::null());
         }
         let child = prepared.spawn().map_err(|cause| CannotRun::new(program, &cause))?;
         Ok(Running { child, signals: Vec::new() })

@@ -677,6 +677,8 @@ fn files_of_an_earlier_copy_get_second_names() {
         .succeeds()
         .says(&["--link-dest ../none is not there"]);
     assert_eq!(linked("weir"), [true, true, false, false]);
+    // What is no folder has the name that was written.
+    pair.weir(&["--link-dest=../before/same"], &["./"]).fails(1, &["cannot open ../before/same: "]);
 }
 
 #[test]

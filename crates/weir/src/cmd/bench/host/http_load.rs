@@ -15,6 +15,7 @@ use weir_get::http::trust::Trust;
 use weir_get::object;
 use weir_observe::stage_clock::StageClock;
 
+use crate::cmd::asked_store;
 use crate::voice::Usage;
 
 /// Enough that neither one interval nor one server thread is what holds the path back, and no more than a
@@ -39,7 +40,7 @@ impl HttpLoad {
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| Usage("invalid --load: expected an http or https URL".to_owned()))?;
         let proxies =
-            Proxies::new(Said::default(), |name| std::env::var(name).ok()).context("cannot use the proxy")?;
+            Proxies::new(Said::default(), asked_store::own_variable).context("cannot use the proxy")?;
         Ok(HttpLoad { url, http: Http::new(trust, proxies, Version::Http1, Vec::new(), Who::default()) })
     }
 

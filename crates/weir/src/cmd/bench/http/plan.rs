@@ -18,7 +18,7 @@ use weir_units::Bytes;
 
 use super::way::{self, Whole};
 use crate::args::{AbFlags, BenchHttp, Certificate, Dist, LoadFormat, ReachFlags, parse_field};
-use crate::cmd::get_who;
+use crate::cmd::{asked_store, get_who};
 use crate::voice::{self, Usage};
 
 /// Rows that a loop keeps for `--format ab` where no number of requests bounds them: 64 MiB of them.
@@ -60,9 +60,8 @@ fn of_weir(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Resu
             Usage("--timeout 0 would let every request fail: expected a time such as 2s".to_owned()).into()
         );
     }
-    let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let identity = get_who::identity(&bench.certificate)?.map(Into::into);
-    let trust = Trust { authorities, insecure: bench.insecure, identity, ..Trust::default() };
+    let trust = Trust { insecure: bench.insecure, identity, ..asked_store::trust(bench.cacert.as_deref()) };
     let reached = way::reach(&target, &bench.reach, bench.proxy.as_deref(), &trust, bench.timeout, stop)?;
     let ask = ask(bench, &target, reached.whole.as_ref())?;
     let asked = match &ask {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use anyhow::Context;
 use weir_observe::stage_clock::StageClock;
 use weir_store::address::StoreUrl;
 use weir_store::cost::{Direction, Requests};
@@ -104,10 +103,10 @@ impl<'a> Tally<'a> {
         if let Some((to, kinship)) = to {
             place_across((from, &named), to, kinship)?;
         }
-        let Meant { chosen, glob, prefix, base, is_one } = named;
+        let Meant { chosen, glob, prefix, base, is_one, .. } = named;
         let mut listed = 0;
         std::thread::scope(|scope| -> anyhow::Result<()> {
-            for page in chosen.pages(scope, caller).context("cannot start a thread")? {
+            for page in chosen.pages(scope, caller)? {
                 let page = page.map_err(|error| of_source(error.into()))?;
                 for object in page.objects {
                     if glob.as_ref().is_some_and(|glob| !glob.matches(&object.key)) {

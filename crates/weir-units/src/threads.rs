@@ -1,0 +1,62 @@
+//! Threads that the system may refuse (pthread_create(3)): each is started here, or its refusal is told in
+//! these words.
+
+use std::io;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::plain;
+
+/// A thread of this name; the error says what helps.
+pub fn start<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).spawn(work).map_err(refused)
+}
+
+/// The same within a scope.
+pub fn start_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    Builder::new().name(name.to_owned()).spawn_scoped(scope, work).map_err(refused)
+}
+
+/// The system's refusal of a thread, in [`words`].
+pub fn refused(cause: io::Error) -> io::Error {
+    io::Error::new(cause.kind(), words(&cause))
+}
+
+/// `cannot start a thread: resource temporarily unavailable`, and the limits that may be meant: the system
+/// says the same where there are too many processes and where a stack finds no room.
+pub fn words(cause: &io::Error) -> String {
+    let memory = match getrlimit(Resource::As).current {
+        Some(_) => ", or that of memory (ulimit -v)",
+        None => "",
+    };
+    format!(
+        "cannot start a thread: {}; raise the limit of processes (ulimit -u, or pids.max of the control group){memory}",
+        plain(cause)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+    use rustix::process::{Rlimit, setrlimit};
+
+    use super::*;
+
+    #[test]
+    fn the_limits_that_may_be_meant_are_named() {
+        // Far beyond what this process has: nothing else of it meets the limit.
+        let most = getrlimit(Resource::As).maximum;
+        setrlimit(Resource::As, Rlimit { current: most.or(Some(1 << 46)), maximum: most }).unwrap();
+        let said = refused(Errno::AGAIN.into()).to_string();
+        let begin = "cannot start a thread: resource temporarily unavailable; raise the limit of processes";
+        assert!(said.starts_with(begin) && said.ends_with("(ulimit -v)"), "{said}");
+    }
+}

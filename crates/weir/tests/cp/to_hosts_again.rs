@@ -1,0 +1,119 @@
+//! `weir cp --to-hosts` to hosts that have some of it already: what is called verified, and who passes it on.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+use crate::to_hosts::{Site, blames_nobody, row};
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use support::{MIB, pattern, wait_for};
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().ok()?.modified().ok()
+}
+
+/// Puts `bytes` on a host under the name, size and time of a file of the source.
+fn looks_the_same(site: &Site, host: &str, name: &str, bytes: &[u8]) {
+    let there = site.sandbox.write(&format!("hosts/{host}/{name}"), bytes);
+    let there = std::fs::File::options().write(true).open(there).unwrap();
+    there.set_modified(modified(&site.sandbox.path(name)).unwrap()).unwrap();
+}
+
+/// The host starts once there is a file `go`.
+fn starts_once_told(site: &Site, host: &str) {
+    let ssh = String::from_utf8(site.sandbox.read("ssh")).unwrap();
+    let waits =
+        format!("while [ \"$2\" = {host} ] && [ ! -e \"$HOSTS/../go\" ]; do sleep 0.02; done\nshift 2\n");
+    assert!(ssh.contains("\nshift 2\n"), "{ssh}");
+    site.sandbox.write("ssh", ssh.replace("\nshift 2\n", &format!("\n{waits}")));
+}
+
+/// Its second session finds what its first one brought, which was verified as it came.
+#[test]
+fn what_came_before_a_host_was_lost_is_verified() {
+    let site = Site::new(&["a"]);
+    std::fs::create_dir(site.sandbox.path("set")).unwrap();
+    for number in 0..5 {
+        site.sandbox.write(&format!("set/f{number}"), pattern(1000, number));
+    }
+    let size = 8 * MIB;
+    site.sandbox.write("set/large", pattern(size, 9));
+    let running = site.cp(&["--json", "--limit-rate", "4Mi", "set", "--to-hosts", "a"]).spawn();
+    let on_a = |name: &str| site.sandbox.path(format!("hosts/a/set/{name}"));
+    wait_for("small files", || (0..5).all(|number| on_a(&format!("f{number}")).exists()));
+    site.await_blocks("a", "set/.large.weir-part", size);
+    // The sender sends some a second. Once it has sent two more it has heard of the small files.
+    let journalled = || on_a(".large.weir-part").metadata().map_or(0, |part| part.len());
+    for _ in 0..2 {
+        let before = journalled();
+        wait_for("one more block", || journalled() > before);
+    }
+    site.kill("a");
+    let record = running.wait().succeeds().json();
+    let row = row(&record, "a");
+    assert!(row["sessions"].as_u64().unwrap() > 1, "{row}");
+    assert_eq!((&row["unchanged"], &row["verified"]), (&0.into(), &true.into()), "{row}");
+}
+
+/// One host has it by size and time alone and cannot pass it on: no more can the others, which are not all
+/// asked.
+#[test]
+fn a_new_host_does_not_ask_each_host_that_has_it_unread() {
+    let old = ["a", "b", "c", "d", "e", "f"];
+    let site = Site::new(&[&old[..], &["new"]].concat());
+    std::fs::create_dir(site.sandbox.path("set")).unwrap();
+    site.sandbox.write("set/x", pattern(1000, 1));
+    for host in old {
+        std::fs::create_dir(site.sandbox.path(format!("hosts/{host}/set"))).unwrap();
+        looks_the_same(&site, host, "set/x", &pattern(1000, 1));
+    }
+    let run = site.cp(&["--json", "set", "--to-hosts", "a,b,c,d,e,f,new"]).run();
+    let record = run.succeeds().json();
+    assert!(site.on("new", "set/x") == site.sandbox.read("set/x"));
+    assert!(row(&record, "new")["sessions"].as_u64().unwrap() < 5, "{record}");
+}
+
+/// A host that cannot pass on what it has by size and time goes on receiving the rest.
+#[test]
+fn a_host_with_an_unread_file_is_not_taken_out_for_it() {
+    let site = Site::new(&["a", "b"]);
+    starts_once_told(&site, "b");
+    for folder in ["set", "hosts/a/set"] {
+        std::fs::create_dir(site.sandbox.path(folder)).unwrap();
+    }
+    site.sandbox.write("set/small", pattern(1000, 1));
+    looks_the_same(&site, "a", "set/small", &pattern(1000, 1));
+    let size = 5 * MIB;
+    site.sandbox.write("set/large", pattern(size, 2));
+    let running = site.cp(&["--json", "--limit-rate", "4Mi", "set", "--to-hosts", "a,b"]).spawn();
+    site.await_blocks("a", "set/.large.weir-part", size);
+    site.sandbox.write("go", "");
+    let record = running.wait().succeeds().json();
+    blames_nobody(&record, &["a"]);
+    for name in ["set/small", "set/large"] {
+        assert!(site.on("b", name) == site.sandbox.read(name), "{name}");
+    }
+}
+
+/// With `--checksum` a host passes on what it has, as long as that is what it compared.
+#[test]
+fn what_is_another_since_it_was_compared_is_not_passed_on() {
+    let site = Site::new(&["a", "b"]);
+    starts_once_told(&site, "b");
+    for folder in ["set", "hosts/a/set"] {
+        std::fs::create_dir(site.sandbox.path(folder)).unwrap();
+    }
+    site.sandbox.write("set/large", pattern(2 * MIB, 1));
+    looks_the_same(&site, "a", "set/large", &pattern(2 * MIB, 1));
+    let folder = std::fs::File::open(site.sandbox.path("set")).unwrap();
+    folder.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let running = site.cp(&["--json", "--checksum", "-a", "set", "--to-hosts", "a,b"]).spawn();
+    let has_all = || modified(&site.sandbox.path("hosts/a/set")) == Some(SystemTime::UNIX_EPOCH);
+    wait_for("the first host", has_all);
+    looks_the_same(&site, "a", "set/large", &pattern(2 * MIB, 2));
+    site.sandbox.write("go", "");
+    let record = running.wait().succeeds().json();
+    assert!(site.on("b", "set/large") == site.sandbox.read("set/large"), "{record}");
+    assert_eq!(row(&record, "b")["verified"], true, "{record}");
+}
