@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 use crate::evidence::{Clocks, Evidence, Interval, LaneInterval, ThreadInterval};
 use crate::limit::{Limit, QUARTER};
-use crate::rule::turns::{End, are_credits};
+use crate::rule::end::End;
+use crate::rule::turns::are_credits;
 use crate::rule::{Context, View};
 pub use crate::vantage::{Vantage, vantage};
 

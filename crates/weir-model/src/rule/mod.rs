@@ -18,6 +18,7 @@ pub mod cpu_core;
 pub mod dirty_throttle;
 pub mod disk;
 pub mod dns;
+pub(crate) mod end;
 pub(crate) mod failing;
 pub(crate) mod found;
 pub(crate) mod judge;

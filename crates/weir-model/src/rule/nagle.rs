@@ -14,8 +14,9 @@
 //!
 //! Can be wrong: a program that corks its socket on purpose and uncorks it late.
 
+use super::end::End;
 use super::spent::min_rtt;
-use super::turns::{End, at_end};
+use super::turns::at_end;
 use super::{Context, Judgement};
 use crate::evidence::{Interval, LaneInterval};
 use crate::rule::waits;

@@ -16,7 +16,8 @@
 //!
 //! Can be wrong: a path that lost the same segment four times.
 
-use super::turns::{End, at_end};
+use super::end::End;
+use super::turns::at_end;
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, Interval};
 use crate::path::SEGMENT;

@@ -14,8 +14,9 @@
 //!
 //! Can be wrong: a program whose questions have just the size of a credit.
 
+use super::end::End;
 use super::spent::min_rtt;
-use super::turns::{End, Turns, at_end};
+use super::turns::{Turns, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::words::{bytes, seconds};

@@ -16,8 +16,9 @@
 //!
 //! Can be wrong: a program that thinks for about a round trip between an answer and the next question.
 
+use super::end::End;
 use super::spent::{min_rtt, spent};
-use super::turns::{End, Turns, at_end};
+use super::turns::{Turns, at_end};
 use super::{Context, Judgement, application};
 use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::rule::waits;

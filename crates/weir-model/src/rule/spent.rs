@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::end::End;
 use super::{Context, Judgement};
 use crate::evidence::{Interval, LaneInterval, TcpInterval, ThreadInterval};
 use crate::words::percent;
@@ -152,19 +153,27 @@ pub(crate) fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
 
 /// The thread beside the lanes' own whose writes hold what they hand on to it, as
 /// [`crate::around::Around::held_writer`] has it. None where little of what came was written, so that its
-/// writes are others (a log); nor where a lane's own thread is full, which hands on no more than it can.
+/// writes are others (a log); nor where most was sent, which waits for no writer; nor where a lane's own
+/// thread is full, which hands on no more than it can.
 pub(crate) fn held_beside(interval: &Interval) -> Option<(&ThreadInterval, f64, f64)> {
     let writer = interval.around.held_writer()?;
     let is_full = |lane: &LaneInterval| {
         let active = active(lane, interval);
         kept_busy(lane, active) >= 0.9 * active
     };
-    (!writes_little(interval) && !working(interval).any(is_full)).then_some(writer)
+    let hands_on = !writes_little(interval) && !mostly_sends(interval);
+    (hands_on && !working(interval).any(is_full)).then_some(writer)
 }
 
 /// Little of what came was written: writes beside are others (a log).
 pub(crate) fn writes_little(interval: &Interval) -> bool {
     interval.written > 0 && interval.written.saturating_mul(4) < interval.received
+}
+
+fn mostly_sends(interval: &Interval) -> bool {
+    let sending = interval.lanes.iter().filter(|lane| End::of(lane) == End::Sends);
+    let sent = sending.map(|lane| lane.received).fold(0, u64::saturating_add);
+    sent.saturating_mul(2) > interval.received
 }
 
 /// Seconds of `active` in stages of this side: by the lane's clocks, or, where these do not tell when it ran,

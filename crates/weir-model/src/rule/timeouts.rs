@@ -16,7 +16,8 @@
 //! Can be wrong: a program that asks, and then waits for something that no connection shows before it says
 //! more, looks like (2).
 
-use super::turns::{End, at_end};
+use super::end::End;
+use super::turns::at_end;
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, Interval, LaneInterval, ThreadInterval};
 use crate::path::INITIAL_WINDOW;

@@ -8,6 +8,7 @@
 //! window adjust), they have just the few sizes of [`are_credits`].
 
 use super::Context;
+use super::end::End;
 use super::spent::active;
 use crate::evidence::{Interval, LaneInterval, Reading};
 use crate::path::{INITIAL_WINDOW, slow_start_rounds};
@@ -15,29 +16,6 @@ use crate::rule::waits;
 use crate::waits::Waits;
 use crate::words::{bytes, seconds};
 use weir_units::{Bytes, counted};
-
-/// The end of a connection that was watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It sends the data, and the peer asks.
-    Sends,
-    /// It receives them, and asks.
-    Receives,
-}
-
-impl End {
-    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came;
-    /// where the sender's is not, more than questions went out all the same.
-    pub(crate) fn of(lane: &LaneInterval) -> End {
-        let more = |least| lane.waits.value().is_some_and(|waits| waits.sent > waits.came.max(least));
-        let sends = match (lane.sender.value(), lane.tcp.value()) {
-            (Some(_), None) => true,
-            (Some(_), Some(_)) => more(0),
-            (None, _) => more(INITIAL_WINDOW),
-        };
-        if sends { End::Sends } else { End::Receives }
-    }
-}
 
 /// The turns of one connection around an interval.
 #[derive(Debug, Clone)]

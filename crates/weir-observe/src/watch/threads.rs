@@ -208,7 +208,8 @@ impl Threads {
     }
 
     /// The thread that was found most often in writes to files, of those that serve none of these lanes.
-    /// Where each is looked at every few samples only, a look at it stands for these.
+    /// Where each is looked at every few samples only, a look at it stands for these, three at most: of a
+    /// hundred threads one is always found at something, and that alone must not be most of an interval.
     pub(super) fn writer(&self, lanes: &[LaneInterval]) -> Option<ThreadInterval> {
         let serves = |thread: &ThreadInterval| {
             lanes.iter().filter_map(|lane| lane.thread.value()).any(|own| own.name == thread.name)
@@ -217,7 +218,7 @@ impl Threads {
         let threads = self.watched.values().filter_map(|watched| watched.interval.value());
         let others = threads.filter(|thread| held(thread) > 0 && !serves(thread));
         let mut writer = others.max_by_key(|thread| held(thread)).cloned()?;
-        let every = self.every();
+        let every = self.every().min(3);
         for looks in [&mut writer.looks, &mut writer.in_dirty_throttle, &mut writer.found.writing_disk] {
             *looks = looks.saturating_mul(every);
         }
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_look_stands_for_the_samples_that_were_of_other_threads() {
-        for (count, expected) in [(1, 1), (32, 1), (33, 2), (70, 3)] {
+        for (count, expected) in [(1, 1), (32, 1), (33, 2), (70, 3), (130, 3)] {
             let writer = writing(count).writer(&[]).unwrap();
             assert_eq!((writer.looks, writer.found.writing_disk), (expected, expected), "{count} threads");
         }

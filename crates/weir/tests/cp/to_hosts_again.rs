@@ -29,33 +29,6 @@ fn starts_once_told(site: &Site, host: &str) {
     site.sandbox.write("ssh", ssh.replace("\nshift 2\n", &format!("\n{waits}")));
 }
 
-/// Its second session finds what its first one brought, which was verified as it came.
-#[test]
-fn what_came_before_a_host_was_lost_is_verified() {
-    let site = Site::new(&["a"]);
-    std::fs::create_dir(site.sandbox.path("set")).unwrap();
-    for number in 0..5 {
-        site.sandbox.write(&format!("set/f{number}"), pattern(1000, number));
-    }
-    let size = 8 * MIB;
-    site.sandbox.write("set/large", pattern(size, 9));
-    let running = site.cp(&["--json", "--limit-rate", "4Mi", "set", "--to-hosts", "a"]).spawn();
-    let on_a = |name: &str| site.sandbox.path(format!("hosts/a/set/{name}"));
-    wait_for("small files", || (0..5).all(|number| on_a(&format!("f{number}")).exists()));
-    site.await_blocks("a", "set/.large.weir-part", size);
-    // The sender sends some a second. Once it has sent two more it has heard of the small files.
-    let journalled = || on_a(".large.weir-part").metadata().map_or(0, |part| part.len());
-    for _ in 0..2 {
-        let before = journalled();
-        wait_for("one more block", || journalled() > before);
-    }
-    site.kill("a");
-    let record = running.wait().succeeds().json();
-    let row = row(&record, "a");
-    assert!(row["sessions"].as_u64().unwrap() > 1, "{row}");
-    assert_eq!((&row["unchanged"], &row["verified"]), (&0.into(), &true.into()), "{row}");
-}
-
 /// One host has it by size and time alone and cannot pass it on: no more can the others, which are not all
 /// asked.
 #[test]

@@ -2,7 +2,7 @@
 //! judges both ends alike.
 
 use crate::evidence::Interval;
-use crate::rule::turns::End;
+use crate::rule::end::End;
 use crate::rule::{Context, Judgement, nagle};
 
 /// The judgement of one interval.

@@ -21,7 +21,8 @@ use super::flow::{Flow, by_flow};
 use super::network::loss;
 use crate::evidence::{Clocks, Interval};
 use crate::path::INITIAL_WINDOW;
-use crate::rule::turns::{End, Turns};
+use crate::rule::end::End;
+use crate::rule::turns::Turns;
 use crate::rule::{Context, Judgement};
 use crate::words::percent;
 

@@ -2,7 +2,7 @@
 //! alike.
 
 use crate::evidence::Interval;
-use crate::rule::turns::End;
+use crate::rule::end::End;
 use crate::rule::{Context, Judgement, timeouts};
 
 /// The judgement of one interval.

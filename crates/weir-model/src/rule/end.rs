@@ -1,0 +1,27 @@
+//! Which end of a connection was watched.
+
+use crate::evidence::LaneInterval;
+use crate::path::INITIAL_WINDOW;
+
+/// The end of a connection that was watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It sends the data, and the peer asks.
+    Sends,
+    /// It receives them, and asks.
+    Receives,
+}
+
+impl End {
+    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came;
+    /// where the sender's is not, more than questions went out all the same.
+    pub(crate) fn of(lane: &LaneInterval) -> End {
+        let more = |least| lane.waits.value().is_some_and(|waits| waits.sent > waits.came.max(least));
+        let sends = match (lane.sender.value(), lane.tcp.value()) {
+            (Some(_), None) => true,
+            (Some(_), Some(_)) => more(0),
+            (None, _) => more(INITIAL_WINDOW),
+        };
+        if sends { End::Sends } else { End::Receives }
+    }
+}
