@@ -106,7 +106,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     let mut framing = Framing::UntilClose;
     for field in answer.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            // Sent twice, a proxy may have joined them to one list (RFC 9110 section 8.6).
+            // A proxy may have joined two of them into one list (RFC 9110 section 8.6).
             for word in words(field.value) {
                 let length = content_length(word)?;
                 match framing {

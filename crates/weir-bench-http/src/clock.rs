@@ -1,5 +1,5 @@
-//! The run's clock. It stands still while this process does (Ctrl-Z, a control group that was frozen): what
-//! nobody waits for is charged to nobody, neither as an answer's time nor as a request that timed out.
+//! The run's clock. It stands still while this process is stopped (Ctrl-Z, a frozen control group), so that
+//! the time counts neither in latencies nor towards time-outs.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Nothing but a stop keeps all threads of a run from the clock for so long: the one that waits for the
-/// others looks fifty times a second, also while a script holds a loop, and each loop ten times.
+/// If no thread of a run reads the clock for longer than this, the process was stopped: the thread that waits
+/// for the others reads it fifty times a second, even while a script holds a loop, and each loop ten times.
 const STOPPED: u64 = 1_000_000_000;
 
-/// How much later than the last look that was kept the next one is: seldom beside several looks a request,
-/// since what one thread writes all others have to fetch.
+/// Looks are stored no more often than this: each request takes several, and a store makes all other cores
+/// fetch the line again.
 const KEPT: u64 = 10_000_000;
 
-/// A run's clock, which all its threads look at. Times are nanoseconds since its start.
+/// A run's clock, which all its threads read. Times are nanoseconds since its start.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    /// The last look that was kept, by the machine's clock.
+    /// The last look that was stored, by the machine's clock.
     seen: AtomicU64,
-    /// How long the process stood still.
+    /// How long the process was stopped.
     away: AtomicU64,
     stop: Mutex<()>,
 }
@@ -37,12 +37,12 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since the start in which the process did not stand still.
+    /// Nanoseconds since the start, without those in which the process was stopped.
     pub(crate) fn now(&self) -> u64 {
         self.read(|| self.start.elapsed().as_nanos() as u64)
     }
 
-    /// How long it did.
+    /// How long the process was stopped.
     pub(crate) fn away(&self) -> Duration {
         Duration::from_nanos(self.away.load(Relaxed))
     }
@@ -66,8 +66,8 @@ impl Clock {
         }
     }
 
-    /// Takes a stop that ended at the latest `at` out of the time, unless another thread has. The clock goes
-    /// on at the latest time that it can have told before.
+    /// Leaves out a stop that ended no later than `at`, unless another thread has done so. The clock resumes
+    /// at the latest time that it can have returned before.
     fn went_on(&self, at: u64) {
         let _one = self.stop.lock();
         let since = at.saturating_sub(self.seen.load(Acquire));

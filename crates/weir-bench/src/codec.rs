@@ -7,8 +7,8 @@
 //! what the first look saw.
 
 use std::io;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -226,8 +226,6 @@ fn speed(
 /// pass.
 struct Crew {
     threads: usize,
-    /// Held until all have been started. Whether the system refused one, so that none begins.
-    is_short: Mutex<bool>,
     start: Barrier,
     end: Barrier,
     next: AtomicUsize,
@@ -242,7 +240,6 @@ impl Crew {
     fn new(threads: usize) -> Crew {
         Crew {
             threads,
-            is_short: Mutex::new(false),
             start: Barrier::new(threads + 1),
             end: Barrier::new(threads + 1),
             next: AtomicUsize::new(0),
@@ -259,17 +256,18 @@ impl Crew {
         work: &(impl Fn(usize, &mut Vec<u8>) + Sync),
         drive: impl FnOnce(&dyn Fn(usize) -> Duration) -> T,
     ) -> io::Result<T> {
-        std::thread::scope(|scope| {
-            let mut is_short = self.is_short.lock();
-            for _ in 0..self.threads {
-                let serve = || {
-                    if !*self.is_short.lock() {
-                        self.serve(work);
-                    }
-                };
-                threads::start_scoped(scope, "codec", serve).inspect_err(|_| *is_short = true)?;
+        // All begin together, and none where the system refuses one.
+        let begin = OnceLock::new();
+        let serve = || {
+            if *begin.wait() {
+                self.serve(work);
             }
-            drop(is_short);
+        };
+        std::thread::scope(|scope| {
+            let start = |_| threads::start_scoped(scope, "codec", serve).map(drop);
+            let started = (0..self.threads).try_for_each(start);
+            let _ = begin.set(started.is_ok());
+            started?;
             let result = drive(&|count| self.pass(count));
             self.over.store(true, Relaxed);
             self.start.wait();

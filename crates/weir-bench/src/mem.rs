@@ -30,6 +30,7 @@ pub use table::Level;
 pub use threads::ThreadsRow;
 use weir_observe::{cache, memory};
 use weir_units::plain;
+use weir_units::threads::start_scoped;
 
 /// Without so much nothing but caches would be seen, if those.
 const LEAST: u64 = 1 << 20;
@@ -184,6 +185,9 @@ pub enum MemError {
         /// The kernel's answer.
         cause: io::Error,
     },
+    /// No thread for it.
+    #[error(transparent)]
+    Thread(#[from] io::Error),
 }
 
 /// Told what comes next, which of how many parts that is; false ends the measurement.
@@ -192,8 +196,10 @@ pub type Progress<'a> = dyn FnMut(&str, usize, usize) -> bool + Send + 'a;
 /// Measures.
 pub fn run(plan: &Plan, progress: &mut Progress<'_>) -> Result<MemOutcome, MemError> {
     // A thread of its own: where it is kept does not hold for the caller, nor for what the caller starts.
-    let measured = std::thread::scope(|scope| scope.spawn(|| measure(plan, progress)).join());
-    measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    std::thread::scope(|scope| {
+        let measured = start_scoped(scope, "mem", || measure(plan, progress))?.join();
+        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn measure(plan: &Plan, progress: &mut Progress<'_>) -> Result<MemOutcome, MemError> {
@@ -214,7 +220,7 @@ fn measure(plan: &Plan, progress: &mut Progress<'_>) -> Result<MemOutcome, MemEr
             Err(why) => Err(why.to_string()),
         });
         table::fill(&mut outcome, seen.map(|memory| memory.total));
-        sweep.threads(&mut arena, &cpus, &mut outcome);
+        sweep.threads(&mut arena, &cpus, &mut outcome)?;
     }
     if !sweep.stopped {
         let small = map(most.min(MOST_SMALL), Pages::Small)?;

@@ -271,7 +271,7 @@ impl LaneManager {
                 Err(why) => context.events.send(Event::Dialled(id, Some(why))),
             });
         if let Err(why) = started {
-            let why = threads::none_for_it(&why);
+            let why = threads::words(&why);
             events.send(Event::Dialled(id, Some(why)));
         }
     }

@@ -405,7 +405,7 @@ fn dial_there(context: &Context, end: &End, driver: &Outlet<ToDriver>, mut at: L
         answer.send(&ToDriver::Dialled(lane, why));
     });
     if let Err(why) = started {
-        let why = threads::none_for_it(&why);
+        let why = threads::words(&why);
         driver.send(&ToDriver::Dialled(lane, Some(why)));
     }
 }

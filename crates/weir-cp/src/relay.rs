@@ -299,7 +299,7 @@ impl Relay {
             relay.cut(id);
         });
         if let Err(why) = started {
-            let why = threads::none_for_it(&why);
+            let why = threads::words(&why);
             to_tell.send(Event::Dialled(relayed, Some(why)));
         }
     }

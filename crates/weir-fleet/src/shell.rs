@@ -1,8 +1,8 @@
-//! Words of sh(1): in commands that are printed for people to copy, and in scripts that are handed over.
+//! Quoting for sh(1): in commands that are printed for people to copy, and in scripts that are run elsewhere.
 
 use std::borrow::Cow;
 
-/// A word as people would write it: quoted only where a shell reads more into it.
+/// A word as people would write it: quoted only if the shell would interpret it.
 ///
 /// ```
 /// assert_eq!(weir_fleet::shell::word("a/b.db"), "a/b.db");
@@ -11,13 +11,13 @@ use std::borrow::Cow;
 pub fn word(text: &str) -> Cow<'_, str> {
     let is_plain =
         |byte: u8| !byte.is_ascii() || byte.is_ascii_alphanumeric() || b"/.:@%_+,-".contains(&byte);
-    match text.bytes().all(is_plain) {
+    match !text.is_empty() && text.bytes().all(is_plain) {
         true => Cow::Borrowed(text),
         false => Cow::Owned(format!("'{}'", text.replace('\'', r"'\''"))),
     }
 }
 
-/// Appends a word, quoted whatever it holds.
+/// Appends a word, always quoted.
 pub(crate) fn push_word(into: &mut Vec<u8>, word: &[u8]) {
     into.push(b'\'');
     for byte in word {
@@ -37,6 +37,7 @@ mod tests {
     fn a_command_that_is_shown_means_the_same_ledger() {
         for (place, wanted) in [
             ("/a/plan.db", "/a/plan.db"),
+            ("", "''"),
             ("my plan's.db", r"'my plan'\''s.db'"),
             ("postgres://me@h/d?schema=a&host=b", "'postgres://me@h/d?schema=a&host=b'"),
         ] {

@@ -211,6 +211,16 @@ pub struct Neighbour {
     pub waited_at: Option<u32>,
 }
 
+/// A thread that serves no connection and was found in writes to files, with its shares of all samples.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    pub(crate) thread: &'a ThreadInterval,
+    /// In any write to a file.
+    pub(crate) writing: f64,
+    /// Of that, asleep in the page cache's throttle.
+    pub(crate) throttled: f64,
+}
+
 /// Waits for a file to be on its disk: fsync and its kin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -272,17 +282,17 @@ impl Around {
         known.max_by_key(|(end, thread)| (end.waits_on() < 0.5, end.waited_at, thread.cpu))
     }
 
-    /// The thread beside those of the connections that was found in writes to files, with its shares of all
-    /// samples: in any such write, and of these asleep in the page cache's throttle.
-    pub(crate) fn writes_beside(&self) -> Option<(&ThreadInterval, f64, f64)> {
-        let writer = self.writer.as_ref()?;
-        Some((writer, self.share(in_writes(writer)), self.share(writer.in_dirty_throttle)))
+    /// The thread beside those of the connections that was found in writes to files.
+    pub(crate) fn writes_beside(&self) -> Option<Writer<'_>> {
+        let thread = self.writer.as_ref()?;
+        let (writing, throttled) = (self.share(thread.in_writes()), self.share(thread.in_dirty_throttle));
+        Some(Writer { thread, writing, throttled })
     }
 
-    /// The same of one that was held so four fifths of the time or more. Whoever is held for less has time
-    /// left to take more, so that it may be the data that are late.
-    pub(crate) fn held_writer(&self) -> Option<(&ThreadInterval, f64, f64)> {
-        self.writes_beside().filter(|(_, held, _)| *held >= 0.8)
+    /// The same of one that was in writes four fifths of the time or more: they hold it. Below that it has
+    /// time left to take more, so that it may be the data that are late.
+    pub(crate) fn held_writer(&self) -> Option<Writer<'_>> {
+        self.writes_beside().filter(|writer| writer.writing >= 0.8)
     }
 
     /// Whether it tells of time that counts though no byte moved.
@@ -335,7 +345,7 @@ impl Around {
         }
         match (&mut self.writer, &next.writer) {
             (Some(sum), Some(next)) if sum.name == next.name => join_thread(sum, next),
-            (Some(sum), Some(next)) if in_writes(sum) >= in_writes(next) => {}
+            (Some(sum), Some(next)) if sum.in_writes() >= next.in_writes() => {}
             (_, None) => {}
             (sum, Some(_)) => sum.clone_from(&next.writer),
         }
@@ -347,11 +357,6 @@ impl Around {
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
-}
-
-/// Looks that found a thread in a write to a file.
-fn in_writes(thread: &ThreadInterval) -> u32 {
-    thread.in_dirty_throttle.saturating_add(thread.found.writing_disk)
 }
 
 /// More of a kind would not be read, and joined intervals must not grow without end.
@@ -540,14 +545,14 @@ mod tests {
             Around { samples: 5, writer: Some(thread), ..Around::default() }
         };
         let spans = (Duration::ZERO, Duration::ZERO);
-        let told = |around: &Around| around.held_writer().map(|(thread, ..)| thread.name.clone());
+        let told = |around: &Around| around.held_writer().map(|writer| writer.thread.name.clone());
         let mut sum = writes("rsync (pid 7)", 5);
         sum.join(&writes("rsync (pid 7)", 4), spans);
         assert_eq!(told(&sum), Some(Some("rsync (pid 7)".to_owned())));
         sum.join(&writes("log (pid 8)", 1), spans);
         assert_eq!(told(&sum), None, "9 of 15");
         sum.join(&Around { samples: 5, ..Around::default() }, spans);
-        assert_eq!(sum.writes_beside().map(|(_, held, _)| held), Some(9.0 / 20.0));
+        assert_eq!(sum.writes_beside().map(|writer| writer.writing), Some(9.0 / 20.0));
         sum = writes("log (pid 8)", 1);
         sum.join(&writes("rsync (pid 7)", 5), spans);
         assert_eq!(sum.writer.and_then(|writer| writer.name).as_deref(), Some("rsync (pid 7)"));

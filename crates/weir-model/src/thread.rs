@@ -39,6 +39,11 @@ impl ThreadInterval {
     pub(crate) fn share(&self, looks: u32) -> f64 {
         (f64::from(looks) / f64::from(self.looks.max(1))).min(1.0)
     }
+
+    /// Looks that found it in a write to a file, asleep in the dirty throttle or elsewhere.
+    pub fn in_writes(&self) -> u32 {
+        self.in_dirty_throttle.saturating_add(self.found.writing_disk)
+    }
 }
 
 /// Where the looks at a thread found it, by its state and wait channel. A look that could not be read counts

@@ -30,7 +30,7 @@ impl FlowInterval {
     ) -> LaneInterval {
         let (mut held, mut output, mut running) = (0.0, 0.0, 0.0);
         if let Reading::Value(thread) = &thread {
-            held = share(thread.in_dirty_throttle + thread.found.writing_disk, thread.looks);
+            held = share(thread.in_writes(), thread.looks);
             output = share(thread.found.pipe_full, thread.looks);
             running = share(thread.found.running, thread.looks);
         }

@@ -1,4 +1,4 @@
-//! A forecast beside what came, in words: whoever reads them knows which of the two was more.
+//! A forecast compared with the result, in words that say which of the two was greater.
 
 use crate::figures::sane;
 

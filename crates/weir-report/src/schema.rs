@@ -191,8 +191,8 @@ pub struct VerdictRecord {
 }
 
 impl VerdictRecord {
-    /// The shares of the limits; nothing of a run without a limit: what its intervals say is too little, or a
-    /// guess.
+    /// The shares of the limits; `None` if the verdict names no limit: then they are too little to go by, or
+    /// a guess.
     pub(crate) fn held(&self) -> Option<&BTreeMap<String, f64>> {
         self.limit.as_ref().map(|_| &self.shares)
     }
@@ -285,6 +285,11 @@ pub struct Sample {
     pub ratio: Option<f64>,
 }
 
+/// A count in the row of a host.
+pub(crate) fn of_row(row: &Value, name: &str) -> u64 {
+    row.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
 impl Record {
     /// What a copy counted under this name; 0 of what is no copy, or did not count it.
     pub fn of_copy(&self, name: &str) -> u64 {
@@ -297,13 +302,15 @@ impl Record {
         rows.map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// A count of those rows, added up.
+    pub(crate) fn of_hosts(&self, name: &str) -> u64 {
+        // A foreign record may count any number.
+        self.hosts().iter().fold(0, |sum: u64, row| sum.saturating_add(of_row(row, name)))
+    }
+
     /// Paths that a copy counts as failed; of one to many hosts at each.
     fn failed_of_copy(&self) -> u64 {
-        let of = |row: &Value| row.get("failed").and_then(Value::as_u64).unwrap_or(0);
-        match self.hosts() {
-            [] => self.of_copy("failed"),
-            rows => rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of(row))),
-        }
+        if self.hosts().is_empty() { self.of_copy("failed") } else { self.of_hosts("failed") }
     }
 
     /// Files that failed: those in `files`, of which a copy or a long list names the first and counts all.

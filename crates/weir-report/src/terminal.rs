@@ -19,7 +19,7 @@ use weir_units::{Bytes, Rate, counted};
 use crate::escape::escape;
 use crate::figures::fine_duration;
 use crate::fold::{Sheet, fold};
-use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord};
+use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord, of_row};
 
 /// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no
 /// room there is in the record.
@@ -235,17 +235,12 @@ fn left_alone(record: &Record) -> Option<String> {
     }
 }
 
-/// A count in the row of a host.
-fn of_row(row: &Value, name: &str) -> u64 {
-    row.get(name).and_then(Value::as_u64).unwrap_or(0)
-}
-
 /// `2 deleted, `; nothing of none.
 fn deleted(count: u64) -> String {
     if count == 0 { String::new() } else { format!("{count} deleted, ") }
 }
 
-/// `left alone: all 3 hosts have it`, of a copy that had nothing to send to those that it reached.
+/// `left alone: all 3 hosts have it`, if there was nothing to send to the hosts that were reached.
 fn hosts_have_it(record: &Record) -> Option<String> {
     let rows = record.hosts();
     let is_complete = |row: &&Value| row.get("outcome").and_then(Value::as_str) == Some("complete");
@@ -336,8 +331,7 @@ fn would(record: &Record) -> String {
 /// `3 files to 7 of 8 hosts, `, `3 files to 8 hosts, 16 deleted, `.
 fn copied_to(record: &Record, rows: &[Value]) -> String {
     let hosts = counted(rows.len() as u64, "host");
-    // A foreign record may count any number.
-    let deleted = deleted(rows.iter().fold(0, |sum: u64, row| sum.saturating_add(of_row(row, "deleted"))));
+    let deleted = deleted(record.of_hosts("deleted"));
     let files = match record.of_copy("files") {
         0 => String::new(),
         files => format!("{} ", counted(files, "file")),

@@ -349,7 +349,7 @@ fn what_was_overridden_is_not_lost_among_many_files() {
     assert!(!page.contains("http://h/298"));
 }
 
-/// Of a run that is too short to judge no picture names what held it.
+/// If a run was too short to judge, no picture names what held it.
 #[test]
 fn a_run_without_a_limit_is_not_judged_by_its_page() {
     let run = |command: &str, rate: f64| {
@@ -381,7 +381,7 @@ fn a_run_without_a_limit_is_not_judged_by_its_page() {
     assert!(page(&one).contains("Rate over time") && !page(&run("put", 0.0)).contains("at the most"));
 }
 
-/// The run's, as the page begins with them; of many hosts, of which one was watched, those of what is drawn.
+/// The run's own, as at the top of the page; with many hosts, of which only one was watched, those drawn.
 #[test]
 fn a_picture_has_the_rate_and_the_time_of_its_run() {
     let run = |cp: Value| {

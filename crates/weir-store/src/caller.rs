@@ -120,8 +120,8 @@ impl<'a> Caller<'a> {
         self.client.dial().is_stopped()
     }
 
-    /// The wait that is kept where one is `asked` for, and so much was `waited`. What takes away what is left
-    /// asks again in the time that there is, however long the store wants.
+    /// The wait before the next attempt, if the store has `asked` for one and others have taken `waited`. A
+    /// caller that clears up asks again in the time that is left, however long the store wants.
     fn granted(&self, asked: Duration, waited: Duration) -> Duration {
         match std::ptr::eq(self.setup.stop, &NEVER) {
             true => asked.min(self.setup.max_wait.saturating_sub(waited)),

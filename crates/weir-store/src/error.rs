@@ -175,7 +175,7 @@ impl StoreError {
         }
     }
 
-    /// The same of `what` was asked, where the store asks to come back later.
+    /// If the store asks to come back later, the same error saying that `what` could not be done.
     pub(crate) fn of_later(self, what: &str) -> StoreError {
         match self {
             StoreError::Http(answer) if answer.is_for_later() => {

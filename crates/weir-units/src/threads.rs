@@ -1,5 +1,5 @@
-//! Threads that the system may refuse (pthread_create(3)): each is started here, or its refusal is told in
-//! these words.
+//! Starting threads, which the system may refuse (pthread_create(3)): every thread is started here, or its
+//! refusal is reported in the words below.
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::plain;
 
-/// A thread of this name; the error says what helps.
+/// Starts a thread of this name; the error says what helps.
 pub fn start<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -30,8 +30,8 @@ pub fn refused(cause: io::Error) -> io::Error {
     io::Error::new(cause.kind(), words(&cause))
 }
 
-/// `cannot start a thread: resource temporarily unavailable`, and the limits that may be meant: the system
-/// says the same where there are too many processes and where a stack finds no room.
+/// `cannot start a thread: resource temporarily unavailable`, and the limits that may be the cause: the error
+/// is the same for too many processes and for a stack that does not fit into memory.
 pub fn words(cause: &io::Error) -> String {
     let memory = match getrlimit(Resource::As).current {
         Some(_) => ", or that of memory (ulimit -v)",
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_limits_that_may_be_meant_are_named() {
-        // Far beyond what this process has: nothing else of it meets the limit.
+        // Far above what this process uses, so that nothing else runs into the limit.
         let most = getrlimit(Resource::As).maximum;
         setrlimit(Resource::As, Rlimit { current: most.or(Some(1 << 46)), maximum: most }).unwrap();
         let said = refused(Errno::AGAIN.into()).to_string();

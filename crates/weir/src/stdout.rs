@@ -1,5 +1,5 @@
-//! A stdout that is closed when the program starts. In its place the standard library opens /dev/null before
-//! `main` begins, and what goes there would count as kept; instead of that it is a pipe that nobody reads.
+//! A stdout that is closed when the program starts. The standard library would open /dev/null in its place
+//! before `main`, and output would count as written; so it becomes a pipe that nobody reads.
 
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,8 +10,8 @@ use rustix::stdio::{dup2_stdout, stdout};
 
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Puts the pipe there. To be called before the standard library begins: it makes some system calls, and
-/// needs nothing that begins later.
+/// Puts the pipe there. Must run before the standard library starts; it makes only system calls, and needs
+/// nothing that is set up later.
 pub extern "C" fn begin() {
     if fcntl_getfd(stdout()).is_ok() {
         return;
@@ -20,14 +20,14 @@ pub extern "C" fn begin() {
     let Ok((read, write)) = pipe() else { return };
     let _ = dup2_stdout(&write);
     for end in [read, write] {
-        // Either end may have got its number at first.
+        // Either end may have been given stdout's number.
         if end.as_raw_fd() == stdout().as_raw_fd() {
             let _ = end.into_raw_fd();
         }
     }
 }
 
-/// Whether it was.
+/// Whether stdout was closed at the start.
 pub(crate) fn was_closed() -> bool {
     WAS_CLOSED.load(Relaxed)
 }

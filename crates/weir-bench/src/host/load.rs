@@ -12,7 +12,7 @@ use crate::host::connect;
 use crate::host::echo::Pinger;
 use crate::host::summary::Summary;
 use crate::wait::pause;
-use weir_units::human_duration;
+use weir_units::{human_duration, threads};
 
 /// Something that keeps the path busy.
 pub trait Load: Sync {
@@ -141,12 +141,9 @@ pub fn run(address: SocketAddr, load: &dyn Load, plan: &Plan, stop: &AtomicBool)
     let start = Instant::now();
     let (sampled, moved, span) = std::thread::scope(|scope| {
         let work = || (load.run(&enough), start.elapsed());
-        let worker = match std::thread::Builder::new().spawn_scoped(scope, work) {
+        let worker = match threads::start_scoped(scope, "load", work) {
             Ok(worker) => worker,
-            Err(error) => {
-                let why = format!("cannot start a thread: {}", weir_units::plain(&error));
-                return (None, Err(why), Duration::ZERO);
-            }
+            Err(error) => return (None, Err(error.to_string()), Duration::ZERO),
         };
         pause(start + plan.warm_up, stop);
         // A load that has ended is none: what is taken after it is at rest.

@@ -1,12 +1,13 @@
 //! The measurements, one after another, on one processor.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use weir_units::stats::median;
 
 use super::arena::Line;
 use super::sample::Passes;
-use super::threads::{self, ThreadsRow};
+use super::threads;
 use super::{Measured, MemOutcome, Peak, Plan, Progress, Rates, clock, kernel, place::MeasuringCpu, sizes};
 
 /// The smallest working set: a page.
@@ -253,17 +254,22 @@ impl<'a, 'b> Sweep<'a, 'b> {
     }
 
     /// Rates of several threads.
-    pub(super) fn threads(&mut self, lines: &mut [Line], cpus: &[usize], outcome: &mut MemOutcome) {
+    pub(super) fn threads(
+        &mut self,
+        lines: &mut [Line],
+        cpus: &[usize],
+        outcome: &mut MemOutcome,
+    ) -> io::Result<()> {
         for &count in &self.plan.threads {
             let name = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
             if !self.next(&name) {
-                return;
+                break;
             }
             // Half of the second cache: each processor has one of its own, mostly.
             let cache = outcome.levels.get(1).and_then(|level| level.size).unwrap_or(1 << 18) / 2;
-            let row: ThreadsRow = threads::measure(lines, count, cpus, cache as usize, self.span());
-            outcome.threads.push(row);
+            outcome.threads.push(threads::measure(lines, count, cpus, cache as usize, self.span())?);
         }
+        Ok(())
     }
 
     /// For each figure of a threads' row: long against the time in which the threads begin.

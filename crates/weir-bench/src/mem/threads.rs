@@ -1,7 +1,10 @@
 //! What several threads get together, each on a processor and on memory of its own.
 
-use std::sync::Barrier;
+use std::io;
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
+
+use weir_units::threads::start_scoped;
 
 use super::arena::Line;
 use super::{kernel, place};
@@ -54,18 +57,18 @@ pub(super) fn measure(
     cpus: &[usize],
     cache: usize,
     span: Duration,
-) -> ThreadsRow {
+) -> io::Result<ThreadsRow> {
     let threads = threads.max(1);
     let whole = lines.len() / threads;
     let small = (cache / size_of::<Line>()).min(whole);
     let mut rate = |work: Work, each: usize| together(lines, threads, each, cpus, work, span);
-    ThreadsRow {
+    Ok(ThreadsRow {
         threads,
-        read: rate(Work::Read, whole),
-        write: rate(Work::Write, whole),
-        copy: rate(Work::Copy, whole),
-        cache: rate(Work::Read, small),
-    }
+        read: rate(Work::Read, whole)?,
+        write: rate(Work::Write, whole)?,
+        copy: rate(Work::Copy, whole)?,
+        cache: rate(Work::Read, small)?,
+    })
 }
 
 /// `each` lines for each thread.
@@ -76,27 +79,33 @@ fn together(
     cpus: &[usize],
     work: Work,
     span: Duration,
-) -> f64 {
+) -> io::Result<f64> {
     let stride = lines.len() / threads;
     if stride == 0 || each == 0 {
-        return 0.0;
+        return Ok(0.0);
     }
+    // All begin together, and none where the system refuses one.
+    let begin: OnceLock<bool> = OnceLock::new();
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = lines
+        let workers: io::Result<Vec<_>> = lines
             .chunks_exact_mut(stride)
             .take(threads)
             .enumerate()
             .map(|(index, part)| {
-                let start = &start;
-                scope.spawn(move || {
+                let (begin, start) = (&begin, &start);
+                start_scoped(scope, "mem", move || {
+                    if !*begin.wait() {
+                        return 0.0;
+                    }
                     // Where that is not allowed the scheduler spreads them, as it does for any program.
                     let _ = cpus.get(index % cpus.len().max(1)).is_some_and(|cpu| place::pin(*cpu));
                     alone(&mut part[..each], work, start, span)
                 })
             })
             .collect();
-        workers.into_iter().map(|worker| worker.join().unwrap_or(0.0)).sum()
+        let _ = begin.set(workers.is_ok());
+        Ok(workers?.into_iter().map(|worker| worker.join().unwrap_or(0.0)).sum())
     })
 }
 
@@ -152,9 +161,10 @@ mod tests {
     fn threads_have_rates_whatever_their_number() {
         let mut arena = Arena::new(1 << 20, Pages::Small).unwrap();
         for threads in [1, 3, 100_000] {
-            let row = measure(&mut arena, threads.min(9), &place::allowed(), 8192, Duration::from_millis(1));
+            let (cpus, span) = (place::allowed(), Duration::from_millis(1));
+            let row = measure(&mut arena, threads.min(9), &cpus, 8192, span).unwrap();
             assert!(row.read > 0.0 && row.write > 0.0 && row.copy > 0.0 && row.cache > 0.0, "{row:?}");
         }
-        assert_eq!(measure(&mut arena[..1], 2, &[], 64, Duration::ZERO).read, 0.0);
+        assert_eq!(measure(&mut arena[..1], 2, &[], 64, Duration::ZERO).unwrap().read, 0.0);
     }
 }

@@ -122,7 +122,7 @@ impl Hop {
             let _ = told.send(News::Ended(index, number, Box::new(report)));
         });
         if let Err(why) = started {
-            let _ = tell.send(News::NoThread(index, number, threads::none_for_it(&why)));
+            let _ = tell.send(News::NoThread(index, number, threads::words(&why)));
         }
         Hop { number, feeder: of, pace: Pace::new(Instant::now()), now, stop }
     }

@@ -358,7 +358,7 @@ impl Chain<'_> {
                 tell: self.tell.clone(),
             };
             if let Err(why) = threads::start("holder", move || holder::keep(wanted)) {
-                let _ = self.tell.send(News::Down(index, place.life, threads::none_for_it(&why)));
+                let _ = self.tell.send(News::Down(index, place.life, threads::words(&why)));
             }
         }
     }

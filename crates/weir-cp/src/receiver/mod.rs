@@ -239,7 +239,7 @@ impl Receiver {
             });
             // One thread alone takes a lane too; without any the lane is none.
             if let (Err(why), 0) = (started, turn) {
-                return self.lane_lost(lane.id, &threads::none_for_it(&why));
+                return self.lane_lost(lane.id, &threads::words(&why));
             }
         }
     }

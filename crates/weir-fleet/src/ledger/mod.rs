@@ -114,7 +114,7 @@ pub struct BatchClaim {
     pub given_before: u64,
     /// No attempt comes after this one: what fails of it now is given up.
     pub is_final: bool,
-    /// The same of what was tried before: then all that fails is told, whatever is to blame.
+    /// It is final, and not the first attempt: then all that fails is told, whatever is to blame.
     pub is_last: bool,
     /// How long the lease is, from the moment on that it was asked for.
     pub length: Duration,
@@ -165,7 +165,7 @@ pub enum WaitReason {
     Held,
     /// The plan is not written to its end.
     Planning,
-    /// Nor is anybody heard of who writes it.
+    /// The plan is not written to its end, and nobody is heard of who writes it.
     Abandoned,
 }
 

@@ -19,14 +19,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest: a database that is back is noticed by all workers within this time.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often a pause looks for a signal.
-const POLL: Duration = Duration::from_millis(50);
+/// How often a wait looks for a signal.
+pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// How long an answer may take after a signal: time to give back what is held, where the ledger answers.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Whether whoever asks is to wait no longer: it was told to end, and so long ago. `told`: since when it is
-/// known, for each question anew.
+/// Whether a wait is over because of a signal, which it first saw [`LAST`] ago: at `told`, `None` when the
+/// wait begins.
 pub(crate) fn is_to_end(stop: &AtomicBool, told: &mut Option<Instant>) -> bool {
     stop.load(Relaxed) && told.get_or_insert_with(Instant::now).elapsed() >= LAST
 }

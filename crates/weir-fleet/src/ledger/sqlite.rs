@@ -115,9 +115,7 @@ impl SqliteDatabase {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_handler(Some(waits_for_another))?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        let connection = connected(&self.path, flags)?;
         connection.execute_batch("PRAGMA synchronous = FULL")?;
         let application: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
         // A new file gets its mark before it goes to write-ahead mode, so that the mark stands in it.
@@ -138,9 +136,7 @@ impl SqliteDatabase {
         let path = percent_encode(self.path.as_os_str().as_bytes(), IN_URI);
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(format!("file:{path}{immutable}"), flags)?;
-        connection.busy_handler(Some(waits_for_another))?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        let connection = connected(Path::new(&format!("file:{path}{immutable}")), flags)?;
         // Whether it can be read shows when it is.
         connection.query_row("PRAGMA application_id", [], |_| Ok(()))?;
         Ok(connection)
@@ -278,6 +274,13 @@ fn is_for_want_of_space(path: &Path, error: &rusqlite::Error) -> bool {
         }
         _ => false,
     }
+}
+
+fn connected(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(waits_for_another))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
 }
 
 /// Waits a moment for the writer that has the file; false: long enough.

@@ -17,7 +17,7 @@ use crate::object::FleetObject;
 /// Names of each kind that are kept for telling.
 const NAMED: usize = 1000;
 
-/// Reasons why something of the listing could not be read that are kept: there may be one a folder.
+/// Reasons that are kept of what in the listing could not be read: there may be one for each folder.
 const REASONS: usize = 10;
 
 /// A size that is not known; no object is as large.
@@ -58,7 +58,7 @@ pub enum Difference {
     Missing,
     /// Its size is another one.
     Size,
-    /// The listing has it not, and is not whole.
+    /// It is not in the listing, of which some could not be read.
     Unknown,
 }
 

@@ -156,7 +156,7 @@ fn digest(text: &str) -> Result<String, String> {
 /// A source as it is called below `root`; a whole address must begin with it.
 fn below<'a>(source: &'a [u8], root: &str) -> Result<&'a [u8], String> {
     if let Some(rest) = source.strip_prefix(root.as_bytes()) {
-        // A key and a URL may begin with a slash of their own; of a file's name `name_of` takes it away.
+        // A key and a URL may begin with a slash of their own; `name_of` takes it off a file's name.
         let rest = if root.ends_with('/') { Some(rest) } else { rest.strip_prefix(b"/") };
         if let Some(rest) = rest {
             return Ok(rest);

@@ -385,14 +385,14 @@ struct Writer<'p, 'l> {
     plan: &'p Plan<'p>,
     ledger: &'l mut SqlLedger,
     lease: &'l mut PlanLease,
-    /// Since when the ledger was not told that the plan is written.
+    /// When the ledger last heard that the plan is being written.
     held: Instant,
     cutter: Cutter,
     queue: Vec<Cut>,
 }
 
 impl Writer<'_, '_> {
-    /// Nobody told it to end, and the plan stays this planner's.
+    /// Ends where it was told to; tells the ledger now and then that the plan is still being written.
     fn goes_on(&mut self) -> Result<(), FleetError> {
         self.plan.check_stop()?;
         if self.held.elapsed() >= HOLDS {

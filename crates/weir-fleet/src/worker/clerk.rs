@@ -252,7 +252,7 @@ impl<'a> Clerk<'a> {
         self.signals.stop.load(Relaxed)
     }
 
-    /// To leave, with nothing left to move before: for a ledger that is away nobody waits then, since leases
+    /// Told to leave, with nothing left to move first. Nobody waits for a ledger that is away then: leases
     /// end by themselves.
     fn is_told(&self) -> bool {
         self.is_stopped() || self.signals.drain.load(Relaxed) && self.desk.is_through()

@@ -331,8 +331,9 @@ impl Desk {
 
     /// The batch is for others, who tell what became of it. Whether objects of it are still in flight.
     pub(super) fn hand_back(&self, lease: BatchLease) -> bool {
-        self.lock().uncount(lease);
-        self.forget(lease)
+        let mut state = self.lock();
+        state.uncount(lease);
+        self.drops(&mut state, lease)
     }
 
     /// The batch of this lease went to another worker.
@@ -342,7 +343,10 @@ impl Desk {
 
     /// The ledger has what became of a batch, or others have it. Whether objects of it are still in flight.
     pub(super) fn forget(&self, lease: BatchLease) -> bool {
-        let mut state = self.lock();
+        self.drops(&mut self.lock(), lease)
+    }
+
+    fn drops(&self, state: &mut DeskState, lease: BatchLease) -> bool {
         let is_moving = state.batches.iter().any(|held| held.lease == lease && !held.is_complete());
         // What is left of it in flight comes to its end by itself.
         state.remove(|held| held.lease == lease);

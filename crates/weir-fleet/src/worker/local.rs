@@ -56,8 +56,8 @@ const APART: u32 = 8;
 /// copy some of them after all.
 const SHARING: f64 = 20e9;
 
-/// How a file is not opened whose name something else has: a folder or a pipe, a link, a socket; or a file
-/// that of a folder on the way.
+/// How opening a file fails where something else has its name: a folder or a pipe, a link, a socket; or where
+/// a file has that of a folder on the way.
 const OF_OTHER_KINDS: [Errno; 4] = [Errno::INVAL, Errno::LOOP, Errno::NXIO, Errno::NOTDIR];
 
 /// A mover between two folders.

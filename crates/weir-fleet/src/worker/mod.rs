@@ -162,8 +162,8 @@ pub fn run(
     Ok(WorkerReport { end: end?, totals, failures, span: began.elapsed(), asked })
 }
 
-/// Has a worker that drains give back what it holds once its time is over, whatever it waits for meanwhile: a
-/// ledger that does not answer, too.
+/// Makes a worker that drains give back what it holds once its time is over, even where the clerk still waits
+/// for an answer of the ledger.
 fn end_drain(signals: &WorkerSignals, longest: Duration, over: &Receiver<()>) {
     let mut since = None;
     while over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {

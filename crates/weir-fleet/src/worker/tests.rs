@@ -106,8 +106,7 @@ impl FleetLedger for TestLedger {
         };
         let work = BatchWork::Objects((0..10).map(object).collect());
         let (settings, is_last) = (self.settings(), self.is_last);
-        let is_final = is_last;
-        let claim = BatchClaim { lease, work, given_before: 0, is_final, is_last, length, settings };
+        let claim = BatchClaim { lease, work, given_before: 0, is_final: is_last, is_last, length, settings };
         Ok(Claimed::Batch(Box::new(claim)))
     }
 
@@ -185,6 +184,22 @@ fn moves(task: &FleetTask, _: &AtomicBool) -> Option<TaskEnd> {
     Some(TaskEnd::Moved(task.object.size.unwrap_or_default()))
 }
 
+/// Waits until the run is ended.
+fn waits(_: &FleetTask, ended: &AtomicBool) -> Option<TaskEnd> {
+    while !ended.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    None
+}
+
+/// A mover during whose work a signal sets `told`.
+fn signalled(told: &AtomicBool, then: fn(&FleetTask, &AtomicBool) -> Option<TaskEnd>) -> impl Mover {
+    ByHand(move |task: &FleetTask, ended: &AtomicBool| {
+        told.store(true, Relaxed);
+        then(task, ended)
+    })
+}
+
 fn manner(lease: Duration) -> WorkerManner {
     let who = WorkerIdentity { host: "h".to_owned(), pid: 1, version: "1".to_owned() };
     WorkerManner { who, lease, once: false, rate: None, stuck: STUCK, drain: DRAIN }
@@ -229,10 +244,7 @@ fn a_batch_that_is_lost_while_it_moves_is_dropped() {
     let is_first = AtomicBool::new(true);
     let mover = ByHand(|task: &FleetTask, stop: &AtomicBool| {
         if task.object.source == b"1/0" && is_first.swap(false, Relaxed) {
-            while !stop.load(Relaxed) {
-                std::thread::yield_now();
-            }
-            return None;
+            return waits(task, stop);
         }
         moves(task, stop)
     });
@@ -246,13 +258,7 @@ fn hangs(is_first_alone: bool) -> impl Mover {
     let was_tried = AtomicBool::new(false);
     ByHand(move |task: &FleetTask, stop: &AtomicBool| {
         let hangs = task.object.source == b"1/0" && !(was_tried.swap(true, Relaxed) && is_first_alone);
-        if hangs {
-            while !stop.load(Relaxed) {
-                std::thread::yield_now();
-            }
-            return None;
-        }
-        moves(task, stop)
+        if hangs { waits(task, stop) } else { moves(task, stop) }
     })
 }
 
@@ -324,25 +330,14 @@ fn a_new_rate_is_heard_while_a_batch_moves() {
 fn a_signal_gives_back_what_is_held_and_another_lets_it_end() {
     let mut ledger = TestLedger::with(2);
     let signals = WorkerSignals::default();
-    let stop = Arc::clone(&signals.stop);
-    let mover = ByHand(|_: &FleetTask, ended: &AtomicBool| {
-        stop.store(true, Relaxed);
-        while !ended.load(Relaxed) {
-            std::thread::yield_now();
-        }
-        None
-    });
+    let mover = signalled(&signals.stop, waits);
     let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
     assert_eq!((report.end, ledger.released.len(), ledger.left), (WorkerEnd::Stopped, 1, true));
     assert!(ledger.held.is_empty());
 
     let mut ledger = TestLedger::with(2);
     let signals = WorkerSignals::default();
-    let drain = Arc::clone(&signals.drain);
-    let mover = ByHand(|task: &FleetTask, stop: &AtomicBool| {
-        drain.store(true, Relaxed);
-        moves(task, stop)
-    });
+    let mover = signalled(&signals.drain, moves);
     let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
     assert_eq!((report.end, ledger.moved(), ledger.waiting.len()), (WorkerEnd::Stopped, 10, 1));
     assert!(ledger.held.is_empty() && ledger.released.is_empty());
@@ -381,11 +376,7 @@ fn who_is_to_leave_does_not_wait_for_a_ledger_that_is_away() {
     let mut ledger = TestLedger::with(1);
     ledger.finishes.1 = (0..10_000).map(|question| (question, Odd::Away)).collect();
     let signals = WorkerSignals::default();
-    let drain = Arc::clone(&signals.drain);
-    let mover = ByHand(|task: &FleetTask, stop: &AtomicBool| {
-        drain.store(true, Relaxed);
-        moves(task, stop)
-    });
+    let mover = signalled(&signals.drain, moves);
     let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
     assert_eq!((report.end, report.totals.moved.0), (WorkerEnd::Stopped, 10));
     assert!(ledger.done.is_empty() && !ledger.left);
@@ -395,14 +386,7 @@ fn who_is_to_leave_does_not_wait_for_a_ledger_that_is_away() {
 fn what_does_not_end_in_time_is_given_back() {
     let mut ledger = TestLedger::with(1);
     let signals = WorkerSignals::default();
-    let drain = Arc::clone(&signals.drain);
-    let mover = ByHand(|_: &FleetTask, ended: &AtomicBool| {
-        drain.store(true, Relaxed);
-        while !ended.load(Relaxed) {
-            std::thread::yield_now();
-        }
-        None
-    });
+    let mover = signalled(&signals.drain, waits);
     let manner = WorkerManner { drain: SOON, ..manner(LONG) };
     let report = run(&mut ledger, &mover, &manner, &signals, &mut ()).unwrap();
     assert_eq!((report.end, ledger.released.len(), ledger.left), (WorkerEnd::Stopped, 1, true));

@@ -235,9 +235,8 @@ impl Download {
         Ok(())
     }
 
-    /// Whether further parts of `object`, of which a part came, may be put beside it although nothing proves
-    /// what they are of: a digest `is_given` that the whole must have. Where that has failed once they may
-    /// not.
+    /// Whether further parts of `object` may be put beside the one that came, although no validator proves
+    /// that they are of one version: where a digest of the whole `is_given`, until that has failed once.
     pub(crate) fn may_trust_parts(&self, object: &Object, is_given: bool) -> bool {
         is_given && self.restarts == 0 && object.holds_to.is_some()
     }

@@ -82,7 +82,7 @@ impl Bulk {
         self.version.refuse_another(&object.version, host)
     }
 
-    /// What further parts are of shows only in the digest of the whole.
+    /// Only the digest of the whole shows whether further parts are of the same version.
     fn is_on_trust(&self) -> bool {
         self.pinned && self.version.if_range().is_none()
     }

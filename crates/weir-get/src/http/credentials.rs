@@ -60,14 +60,14 @@ impl Credentials {
     pub fn of(&self, url: &Url, home: Option<&Url>) -> Option<Login> {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let at_home = home.is_some();
-        // What a redirect to the same origin names is somebody else's word on it.
+        // A user in the URL of a redirect is the server's word; at the same origin it is heeded all the same.
         let (here, at_first) = (from_url(url), home.and_then(from_url));
         let is_led = here.is_some() && here != at_first;
         if let Some(user) = self.user.as_ref().filter(|_| at_home && !is_led) {
             return Some(user.clone());
         }
-        let named = Some(url).into_iter().chain(home).find(|url| from_url(url).is_some());
-        let mut own = named.and_then(from_url);
+        let named = if here.is_some() { Some(url) } else { home };
+        let mut own = here.or(at_first);
         if let Some(login) = &mut own
             && named.is_some_and(|url| url.password().is_none())
             && let Some(known) = self.netrc().and_then(|netrc| netrc.lookup_user(host, &login.login))

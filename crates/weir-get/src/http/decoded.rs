@@ -27,7 +27,7 @@ pub struct Decoded {
     room: Vec<u8>,
     filled: usize,
     got: u64,
-    /// Bytes that have come over the wire since that was asked.
+    /// Bytes that have come over the wire since the last [`Decoded::take_fed`].
     fed: u64,
     is_end: bool,
 }

@@ -150,7 +150,7 @@ impl Lane<'_> {
         self.run.limiter.as_ref().map_or(BLOCK, |limiter| limiter.piece(BLOCK))
     }
 
-    /// Counts bytes, for which so many came over the `wire`: these keep to `--limit-rate`.
+    /// Counts `bytes`, and keeps those that came over the `wire` for them to `--limit-rate`.
     pub(super) fn received(&mut self, bytes: u64, wire: u64) {
         self.state.received.fetch_add(bytes, Relaxed);
         if let Some(limiter) = &self.run.limiter {

@@ -65,6 +65,24 @@ struct Left {
     modified: SystemTime,
 }
 
+/// The report of a file of this size that stays as it is; these digests of it were `found` right.
+pub(super) fn report_of_kept(
+    job: &Job,
+    target: &Path,
+    bytes: u64,
+    found: &[Found],
+    outcome: JobOutcome,
+) -> FileReport {
+    FileReport {
+        path: Some(target.to_owned()),
+        bytes,
+        digest: verify::whole(found),
+        verified: !found.is_empty(),
+        outcome,
+        ..job.blank_report()
+    }
+}
+
 impl Lane<'_> {
     /// What is here of `target`.
     pub(super) fn stamp(&self, target: &Path) -> Option<Stamp> {
@@ -114,14 +132,9 @@ impl Lane<'_> {
             // It was made here, or nothing goes on with it, whatever journal lies there.
             part.discard();
         }
-        Ok((!found.is_empty()).then(|| FileReport {
-            path: Some(target.to_owned()),
-            bytes: std::fs::metadata(target).map_or(0, |there| there.len()),
-            digest: verify::whole(&found),
-            verified: true,
-            outcome: JobOutcome::Unchanged,
-            ..job.blank_report()
-        }))
+        let bytes = std::fs::metadata(target).map_or(0, |there| there.len());
+        let is_whole = !found.is_empty();
+        Ok(is_whole.then(|| report_of_kept(job, target, bytes, &found, JobOutcome::Unchanged)))
     }
 
     /// A server says that the object has not changed. The report of the file that stays; `None` where it
@@ -210,14 +223,8 @@ impl Lane<'_> {
             return Err(GetError::NotPinned { host: object::host_of(&job.url), detail });
         }
         self.clear_after_another(job, target)?;
-        Ok(Some(Box::new(FileReport {
-            path: Some(target.to_owned()),
-            bytes: here.size(),
-            digest: verify::whole(&found),
-            verified: !found.is_empty(),
-            outcome: JobOutcome::Unchanged,
-            ..job.blank_report()
-        })))
+        let report = report_of_kept(job, target, here.size(), &found, JobOutcome::Unchanged);
+        Ok(Some(Box::new(report)))
     }
 
     /// A host of a shared tree that ended right after it had given the file its name left the journal.
@@ -431,14 +438,8 @@ impl Lane<'_> {
         if found.is_empty() {
             tracing::warn!("{}: it has the size of the object already{trust}", target.display());
         }
-        Ok(Ok(Adopted::Whole(Box::new(FileReport {
-            path: Some(target.to_owned()),
-            bytes: left.size,
-            digest: verify::whole(&found),
-            verified: !found.is_empty(),
-            outcome: JobOutcome::Unchanged,
-            ..job.blank_report()
-        }))))
+        let report = report_of_kept(job, target, left.size, &found, JobOutcome::Unchanged);
+        Ok(Ok(Adopted::Whole(Box::new(report))))
     }
 
     /// Copies what is here into a part of its own, with a journal that vouches for it.

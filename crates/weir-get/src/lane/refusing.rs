@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::Lane;
+use super::here::report_of_kept;
 use super::opening::{is_another, target_after};
 use crate::error::GetError;
 use crate::http::exchange::Answer;
@@ -11,7 +12,6 @@ use crate::job::{FileReport, Job, JobOutcome};
 use crate::journal::Journal;
 use crate::object::{self, Object};
 use crate::sink::{self, Existing};
-use crate::verify;
 
 impl Lane<'_> {
     /// Errors, and the report of a job that is already done, before anything is asked.
@@ -34,14 +34,8 @@ impl Lane<'_> {
     /// The report of a file that stays (`--no-clobber`), if it has what the user expects of it.
     fn skipped(&self, job: &Job, target: &Path) -> Result<FileReport, GetError> {
         let found = self.check_here(job, target)?;
-        Ok(FileReport {
-            path: Some(target.to_owned()),
-            bytes: std::fs::metadata(target).map_or(0, |there| there.len()),
-            digest: verify::whole(&found),
-            verified: !found.is_empty(),
-            outcome: JobOutcome::Skipped,
-            ..job.blank_report()
-        })
+        let bytes = std::fs::metadata(target).map_or(0, |there| there.len());
+        Ok(report_of_kept(job, target, bytes, &found, JobOutcome::Skipped))
     }
 
     /// The same of a file that came while its object was fetched; any other error as it is.

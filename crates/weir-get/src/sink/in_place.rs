@@ -45,8 +45,8 @@ pub fn open(target: &Target, old: &Stat) -> io::Result<File> {
     Ok(to.into())
 }
 
-/// Whether it is `old` all the same, as an overlay has it: to open a file of a lower layer for writing makes
-/// a copy of it, another file where that one has several names.
+/// Whether it is `old` all the same, on an overlay: opening a file of a lower layer for writing copies it up,
+/// and the copy of one with several names has an inode of its own.
 fn is_copied_up(to: &OwnedFd, there: &Stat, target: &Target, old: &Stat) -> io::Result<bool> {
     let is_overlay = fstatfs(to).is_ok_and(|system| system.f_type as u64 == OVERLAYFS);
     let facts = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);

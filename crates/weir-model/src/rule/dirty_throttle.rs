@@ -19,7 +19,7 @@
 //! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a
 //! lock; the thread beside the connections of (1) may write something else, a log.
 
-use super::spent::{Spent, held_beside, spent};
+use super::spent::{Spent, held_beside, share_of_looks, spent};
 use super::{Context, Judgement, disk, stall};
 use crate::evidence::{DirtyInterval, Interval};
 use crate::words::{bytes, percent};
@@ -44,10 +44,10 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         None => format!(", {} dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start)),
     });
     if let Some(asleep) = asleep.filter(|asleep| *asleep >= 0.25) {
-        let beside = held_beside(interval).filter(|(.., throttled)| *throttled >= asleep);
+        let beside = held_beside(interval).filter(|writer| writer.throttled >= asleep);
         let evidence = format!(
             "{} slept in balance_dirty_pages in {} of samples, blocked in write {} of the time{}",
-            beside.and_then(|(writer, ..)| writer.name.as_deref()).unwrap_or("the writer"),
+            beside.and_then(|writer| writer.thread.name.as_deref()).unwrap_or("the writer"),
             percent(asleep),
             percent(spent.write_blocked),
             dirty.unwrap_or_default()
@@ -111,19 +111,15 @@ fn starts_at(dirty: &DirtyInterval) -> f64 {
 /// Share of samples that found a lane's thread, or one that it hands on to, asleep in the throttle; `None`
 /// without a look.
 fn asleep_in_throttle(interval: &Interval) -> Option<f64> {
-    let threads = interval.lanes.iter().filter_map(|lane| lane.thread.value());
-    let (asleep, looks) = threads.fold((0u64, 0u64), |(asleep, looks), thread| {
-        (asleep + u64::from(thread.in_dirty_throttle), looks + u64::from(thread.looks))
-    });
-    let own = (looks > 0).then(|| (asleep as f64 / looks as f64).min(1.0));
-    let beside = held_beside(interval).map(|(.., throttled)| throttled);
+    let own = share_of_looks(interval, |thread| thread.in_dirty_throttle);
+    let beside = held_beside(interval).map(|writer| writer.throttled);
     own.into_iter().chain(beside).max_by(f64::total_cmp)
 }
 
 /// The words for threads that half of the looks found in a write elsewhere than in the throttle.
 fn passes_throttle(interval: &Interval) -> Option<String> {
-    let beside = held_beside(interval).map(|(_, held, throttled)| held - throttled);
-    let share = disk::found_writing(interval).max(beside.unwrap_or(0.0));
+    let beside = held_beside(interval).map_or(0.0, |writer| writer.writing - writer.throttled);
+    let share = disk::found_writing(interval).max(beside);
     (share >= 0.5).then(|| {
         format!("writes waited elsewhere than in balance_dirty_pages in {} of samples", percent(share))
     })
@@ -183,6 +179,9 @@ mod tests {
         let Judgement::Convict { strength, evidence } = judgement else { panic!("{judgement:?}") };
         assert!(strength > 0.9 && evidence.starts_with("rsync (pid 7) slept in"), "{strength} {evidence}");
         assert!(!judged(&handed_on(3, 0)).acquits(), "it may be what holds");
+        let mut over = handed_on(5, 0);
+        over.lanes.clear();
+        assert!(!judged(&over).convicts(), "no connection waits for it any more");
         let mut unseen = handed_on(0, 0);
         unseen.around.writer = None;
         assert!(judged(&unseen).acquits(), "nobody writes");

@@ -20,7 +20,7 @@
 //! Can be wrong: on a stacked device another user's traffic keeps the disk busy while our writes wait for a
 //! lock.
 
-use super::spent::{held_beside, spent, working, writes_little};
+use super::spent::{held_beside, share_of_looks, spent, working, writes_little};
 use super::{Context, Judgement, cpu_core, dirty_throttle};
 use crate::evidence::{DiskInterval, Interval};
 use crate::words::{percent, rate};
@@ -68,7 +68,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
             "run-queue times: the connections' threads were in write calls, or waiting for a busy processor",
         );
     }
-    let beside = held_beside(interval).map_or(0.0, |(_, held, _)| held);
+    let beside = held_beside(interval).map_or(0.0, |writer| writer.writing);
     let sure = if found_writing(interval).max(beside) >= 0.5 { 1.0 } else { 0.6 };
     match disk {
         Some(disk) if disk.busy >= BUSY => Judgement::convict(
@@ -102,11 +102,7 @@ pub(crate) fn syncs(interval: &Interval) -> Option<String> {
 
 /// Share of samples that found the lanes' threads in a write or a sync, other than in the dirty throttle.
 pub(crate) fn found_writing(interval: &Interval) -> f64 {
-    let threads = interval.lanes.iter().filter_map(|lane| lane.thread.value());
-    let (writing, looks) = threads.fold((0u64, 0u64), |(writing, looks), thread| {
-        (writing + u64::from(thread.found.writing_disk), looks + u64::from(thread.looks))
-    });
-    if looks > 0 { (writing as f64 / looks as f64).min(1.0) } else { 0.0 }
+    share_of_looks(interval, |thread| thread.found.writing_disk).unwrap_or(0.0)
 }
 
 /// A thread that serves no connection may hold what the lanes hand on to it: it was found in writes in a
@@ -117,11 +113,11 @@ pub(crate) fn doubt(interval: &Interval) -> Option<Judgement> {
         return Some(Judgement::unknown("what the process that writes waits for may not be read"));
     }
     let beside = interval.around.writes_beside();
-    let (writer, held, _) = beside.filter(|(_, held, _)| *held >= 0.25 && !writes_little(interval))?;
-    let who = writer.name.as_deref().unwrap_or("a thread beside the connections' own");
+    let writer = beside.filter(|writer| writer.writing >= 0.25 && !writes_little(interval))?;
+    let who = writer.thread.name.as_deref().unwrap_or("a thread beside the connections' own");
     Some(Judgement::unknown(format!(
         "whether {who} holds what it is handed: it was found in writes to files in {} of samples",
-        percent(held)
+        percent(writer.writing)
     )))
 }
 

@@ -6,15 +6,15 @@ use crate::path::INITIAL_WINDOW;
 /// The end of a connection that was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It sends the data, and the peer asks.
+    /// It sends the data; the peer sends the requests.
     Sends,
-    /// It receives them, and asks.
+    /// It receives the data, and sends the requests.
     Receives,
 }
 
 impl End {
-    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came;
-    /// where the sender's is not, more than questions went out all the same.
+    /// The end that this lane's own socket is. With only the sender's view it sends; with both views, if more
+    /// went out than came in; without the sender's, if more went out than requests account for.
     pub(crate) fn of(lane: &LaneInterval) -> End {
         let more = |least| lane.waits.value().is_some_and(|waits| waits.sent > waits.came.max(least));
         let sends = match (lane.sender.value(), lane.tcp.value()) {

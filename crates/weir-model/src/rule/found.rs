@@ -10,7 +10,7 @@ pub(crate) fn doing(thread: &ThreadInterval) -> Option<String> {
         (found.sleeping, "asleep by its own will"),
         (found.pipe_full, "waiting for the reader of its pipe"),
         (found.pipe_empty, "waiting for the writer of its pipe"),
-        (found.writing_disk.saturating_add(thread.in_dirty_throttle), "writing to disk"),
+        (thread.in_writes(), "writing to disk"),
         (found.reading_disk, "reading from disk"),
         (found.paging_in, "waiting for pages to be read"),
         (found.waiting_for_thread, "waiting for another thread"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::end::End;
 use super::{Context, Judgement};
+use crate::around::Writer;
 use crate::evidence::{Interval, LaneInterval, TcpInterval, ThreadInterval};
 use crate::words::percent;
 
@@ -78,8 +79,8 @@ pub(crate) fn spent(interval: &Interval) -> Spent {
         }
     }
     spent.own_write_blocked = spent.write_blocked;
-    if let Some((_, held, _)) = held_beside(interval).filter(|_| spent.lanes > 0) {
-        spent.write_blocked = spent.write_blocked.max(held);
+    if let Some(writer) = held_beside(interval) {
+        spent.write_blocked = spent.write_blocked.max(writer.writing);
     }
     if room > 0.0 {
         spent.queue = (queued / room).clamp(0.0, 1.0);
@@ -151,18 +152,27 @@ pub(crate) fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
     if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
 }
 
+/// The share of all looks at the lanes' threads that `found` counts; `None` without a look.
+pub(crate) fn share_of_looks(interval: &Interval, found: fn(&ThreadInterval) -> u32) -> Option<f64> {
+    let threads = interval.lanes.iter().filter_map(|lane| lane.thread.value());
+    let (counted, looks) = threads.fold((0_u64, 0_u64), |(counted, looks), thread| {
+        (counted + u64::from(found(thread)), looks + u64::from(thread.looks))
+    });
+    (looks > 0).then(|| (counted as f64 / looks as f64).min(1.0))
+}
+
 /// The thread beside the lanes' own whose writes hold what they hand on to it, as
-/// [`crate::around::Around::held_writer`] has it. None where little of what came was written, so that its
-/// writes are others (a log); nor where most was sent, which waits for no writer; nor where a lane's own
-/// thread is full, which hands on no more than it can.
-pub(crate) fn held_beside(interval: &Interval) -> Option<(&ThreadInterval, f64, f64)> {
+/// [`crate::around::Around::held_writer`] has it. None where no lane is at work; where little of what came
+/// was written, so that its writes are others (a log); where most was sent, which waits for no writer; or
+/// where a lane's own thread is full, which hands on no more than it can.
+pub(crate) fn held_beside(interval: &Interval) -> Option<Writer<'_>> {
     let writer = interval.around.held_writer()?;
     let is_full = |lane: &LaneInterval| {
         let active = active(lane, interval);
         kept_busy(lane, active) >= 0.9 * active
     };
-    let hands_on = !writes_little(interval) && !mostly_sends(interval);
-    (hands_on && !working(interval).any(is_full)).then_some(writer)
+    let at_work = working(interval).next().is_some() && !working(interval).any(is_full);
+    (at_work && !writes_little(interval) && !mostly_sends(interval)).then_some(writer)
 }
 
 /// Little of what came was written: writes beside are others (a log).

@@ -425,13 +425,18 @@ impl Watch {
     /// Drops a lane that moved less than half of what this one did since the last scan; for an attempt to
     /// connect, which moves nothing, the one that has been silent for longest and moved nothing either.
     fn make_room(&mut self, sighting: &Sighting, moved: &Map<Key, (u64, u64)>) -> bool {
+        const LITTLE: u64 = 2 << 10;
         let of = |key: Key| moved.get(&key).map_or(0, |(received, acked)| received + acked);
+        let (bytes, connects) = (of(sighting.key), sighting.socket.state == TcpState::SYN_SENT);
+        // Of thousands most are idle: all lanes are not gone through for each of them.
+        if bytes <= LITTLE && !connects {
+            return false;
+        }
         let lanes = self.lanes.iter().enumerate();
         let least =
             lanes.map(|(at, lane)| (of(lane.key()), lane.is_under_way(), Reverse(lane.quiet()), at)).min();
         let Some((least, under_way, _, at)) = least else { return false };
-        let tries = sighting.socket.state == TcpState::SYN_SENT && least == 0 && !under_way;
-        let worth = tries || of(sighting.key) > 2 * least.max(1 << 10);
+        let worth = bytes > LITTLE.max(2 * least) || (connects && least == 0 && !under_way);
         if worth {
             let lane = self.lanes.swap_remove(at);
             self.past.push(lane);

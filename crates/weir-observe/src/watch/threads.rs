@@ -214,10 +214,9 @@ impl Threads {
         let serves = |thread: &ThreadInterval| {
             lanes.iter().filter_map(|lane| lane.thread.value()).any(|own| own.name == thread.name)
         };
-        let held = |thread: &ThreadInterval| thread.in_dirty_throttle + thread.found.writing_disk;
         let threads = self.watched.values().filter_map(|watched| watched.interval.value());
-        let others = threads.filter(|thread| held(thread) > 0 && !serves(thread));
-        let mut writer = others.max_by_key(|thread| held(thread)).cloned()?;
+        let others = threads.filter(|thread| thread.in_writes() > 0 && !serves(thread));
+        let mut writer = others.max_by_key(|thread| thread.in_writes()).cloned()?;
         let every = self.every().min(3);
         for looks in [&mut writer.looks, &mut writer.in_dirty_throttle, &mut writer.found.writing_disk] {
             *looks = looks.saturating_mul(every);
@@ -229,8 +228,9 @@ impl Threads {
     /// not see in which call.
     pub(super) fn hidden_writes(&self, lanes: &[Lane]) -> u32 {
         let has_one = |pid: Pid| lanes.iter().any(|lane| lane.owner == Some(pid));
-        let others = self.watched.iter().filter(|((pid, _), _)| !has_one(*pid));
-        others.map(|(_, watched)| watched.hidden).max().unwrap_or(0).saturating_mul(self.every())
+        let waited = self.watched.iter().filter(|(_, watched)| watched.hidden > 0);
+        let others = waited.filter(|((pid, _), _)| !has_one(*pid)).map(|(_, watched)| watched.hidden);
+        others.max().unwrap_or(0).saturating_mul(self.every())
     }
 
     /// How many samples a look at one thread stands for.
@@ -295,7 +295,7 @@ impl Watched {
     fn weight(&self, served: ServedSocket) -> (u8, u32, Duration) {
         let Reading::Value(interval) = &self.interval else { return (0, 0, Duration::ZERO) };
         let found = &interval.found;
-        let held = interval.in_dirty_throttle + found.writing_disk + found.reading_disk + found.pipe_full;
+        let held = interval.in_writes() + found.reading_disk + found.pipe_full;
         let is_held = interval.looks > 0 && 2 * held >= interval.looks;
         let at = self.at_socket.get(&served.inode).copied().unwrap_or_default();
         let reads = match served {

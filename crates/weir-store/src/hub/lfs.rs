@@ -12,7 +12,7 @@ use serde_json::json as json_of;
 use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Authorizer, Mend, is_authorized};
 use weir_get::http::call::{AtHand, Call};
 use weir_get::object::is_signed;
 use weir_http::head::ResponseHead;
@@ -227,7 +227,7 @@ impl LfsAuthorizer {
         let fields = fields.filter(|(name, value)| legal(name) && legal(value) && !is_own(name));
         let mut fields: Vec<(String, String)> = fields.collect();
         // An action without credentials gets the login if it is on the API's own server.
-        let has_own = fields.iter().any(|(name, _)| name == "authorization") || is_signed(&url);
+        let has_own = is_authorized(&fields) || is_signed(&url);
         let wants_login = !answered.authenticated && !has_own && url.origin() == self.base.origin();
         let login = self.login.as_ref().filter(|_| wants_login);
         fields.extend(login.map(|login| ("authorization".to_owned(), basic_of(login))));

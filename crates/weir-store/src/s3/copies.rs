@@ -150,14 +150,11 @@ impl S3Store {
         (to, upload): (&str, &SharedUpload),
         hears: &dyn Fn(u64),
     ) -> Result<Vec<SharedPart>, StoreError> {
-        let mut parts = Vec::new();
-        let mut first = 0;
-        for number in 1_u32.. {
-            if first >= size {
-                break;
-            }
+        let (plan, mut parts) = (upload.plan(), Vec::new());
+        for number in 1..=plan.parts(size) {
+            let (first, length) = plan.range(number, size);
+            let last = first + length - 1;
             let mut fields = source.to_vec();
-            let last = (first + upload.part).min(size) - 1;
             fields.push(("x-amz-copy-source-range".to_owned(), format!("bytes={first}-{last}")));
             let (method, most) = ("PUT", MAX_ANSWER);
             let text = number.to_string();
@@ -166,8 +163,7 @@ impl S3Store {
             let reply = succeeds(caller, what, &Call { method, url, fields, most, asks_first: false }, b"")?;
             let part = Part { number, tag: element(what, &reply, "ETag")?, sum: None };
             parts.push(SharedPart::of(&part, None));
-            hears(last + 1 - first);
-            first = last + 1;
+            hears(length);
         }
         Ok(parts)
     }

@@ -245,7 +245,10 @@ impl Up<'_> {
             Some(key) => key.clone(),
             None => key_of(self.to.prefix, name).map_err(|error| error.to_string())?,
         };
-        let path_of = |root: &Root| path_in(root, name).unwrap_or_else(|| name.as_path().to_owned());
+        let path_of = |root: &Root| {
+            let rest = name.as_path().strip_prefix(root.name.as_path()).unwrap_or(name.as_path());
+            if rest == Path::new("") { root.path.clone() } else { root.path.join(rest) }
+        };
         let path = self.roots.get(own).map_or_else(|| name.as_path().to_owned(), path_of);
         match taken.take(&self.roots, own, name).map_err(|error| error.to_string())? {
             None => Ok((key, path)),
@@ -336,11 +339,4 @@ impl Up<'_> {
         let own = own.ok_or(GetError::Interrupted)?;
         Ok(if own == value { Decision::Same } else { Decision::Move })
     }
-}
-
-/// Where a name of the walk is on this machine, if it is in `root`.
-fn path_in(root: &Root, name: &Name) -> Option<PathBuf> {
-    let rest =
-        name.is_within(&root.name).then(|| name.as_path().strip_prefix(root.name.as_path()).ok())??;
-    Some(if rest == Path::new("") { root.path.clone() } else { root.path.join(rest) })
 }

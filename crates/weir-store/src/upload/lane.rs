@@ -179,7 +179,7 @@ impl Lane<'_> {
                 Ok(value) => return Ok((value, sum)),
                 Err(error) => {
                     piece.rewind()?;
-                    // It explains a damage, and an end before its size; of a stop it says nothing.
+                    // A file that changed explains damage and an early end, but not a stop.
                     if !matches!(error, StoreError::Http(GetError::Interrupted)) {
                         cut.check()?;
                     }

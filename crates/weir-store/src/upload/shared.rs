@@ -73,7 +73,7 @@ impl SharedUpload {
         self.check.as_deref()?.parse().ok()
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         Plan::of_part(self.part)
     }
 

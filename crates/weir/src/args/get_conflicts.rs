@@ -1,5 +1,5 @@
-//! Flags of `weir get` that cannot be meant together where their values decide, or where more is to be said
-//! of it than clap does. clap refuses all others.
+//! Flags of `weir get` that exclude each other where their values decide, or where the error says more than
+//! clap's. clap refuses all others.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use super::{Get, HubArgs};
 /// `-x` beside a file.
 pub const MAKES_FOLDERS: &str = "-x makes folders; leave -o out, or name a folder by a '/' at its end";
 
-/// For what names a file of this machine.
+/// For options that name a file of this machine.
 const HERE: &str = "it is a file of this machine, and is not sent to another";
 
-/// What is not carried to another host: given, its name, and a way out.
+/// An option that cannot be passed on to another host: whether it is given, its name, and a way out.
 type Refused = (bool, &'static str, &'static str);
 
-/// Whatever stdout is, a file opened for appending too: its name must not become another file's.
+/// Whether this names stdout, whatever that is: even a regular file opened for appending is not replaced.
 pub fn is_stdout(output: &str) -> bool {
     matches!(output, "-" | "/dev/stdout")
 }
 
 impl Get {
-    /// Why they cannot be meant together. The same for flags of the configuration file, which give way then.
+    /// Why these flags exclude each other, if they do. Flags of the configuration file give way then.
     pub fn contradicts(&self) -> Option<String> {
         let hosts = || self.to_hosts.to_hosts.as_ref().and_then(|_| self.beside_many_hosts());
         (self.beside_a_range())
@@ -33,7 +33,7 @@ impl Get {
             .or_else(hosts)
     }
 
-    /// What is about whole files does not go with a part of one.
+    /// Options for whole files do not go with a range.
     fn beside_a_range(&self) -> Option<String> {
         let range = self.range.as_ref()?;
         let others = [
@@ -66,7 +66,7 @@ impl Get {
         Some(format!("{one} and {other} both want stdout{way}"))
     }
 
-    /// `-x` and `-o FILE`. What a list or a hub names may make a folder of that.
+    /// `-x` and `-o FILE`. With a list or a hub, FILE may become a folder.
     fn beside_folders(&self) -> Option<String> {
         let is_hub = |url: &String| HfUrl::parse(url).is_some() || OciUrl::parse(url).is_some();
         let may_be_folder = !self.list.is_empty() || self.hubs.lfs.is_some() || self.urls.iter().any(is_hub);
@@ -90,7 +90,7 @@ impl Get {
     /// Where what is fetched goes, and what else is written.
     fn of_files(&self) -> [Refused; 10] {
         let is_name =
-            |name: &String| !name.is_empty() && !name.contains('/') && !matches!(&name[..], "." | ".." | "-");
+            |name: &String| !name.is_empty() && !name.contains('/') && !matches!(&name[..], "." | "..");
         let one = "one file is fetched";
         let has_other_output = self.output.len() > 1 || !self.output.iter().all(is_name);
         let has_folder = has_other_output || self.habits.directory_prefix.is_some();
@@ -123,7 +123,7 @@ impl Get {
         ]
     }
 
-    /// Who this is to servers, and how they are reached.
+    /// Logins, and how servers are reached.
     fn of_network(&self) -> [Refused; 7] {
         let (login, reach, certificate) = (&self.login, &self.reach, &self.login.certificate);
         let has_cookies =
@@ -148,7 +148,7 @@ impl Get {
         ]
     }
 
-    /// A file that another program left unfinished is gone on with.
+    /// Whether a file that another program left unfinished is resumed.
     pub fn resumes(&self) -> bool {
         self.habits.resume || self.habits.continue_at.is_some()
     }

@@ -41,8 +41,8 @@ pub fn own_variable(name: &str) -> Option<String> {
     match std::env::var(name) {
         Ok(text) => Some(text),
         Err(VarError::NotPresent) => None,
-        // Paths, which may have any name: of a home, in which nothing is looked for then, and of what is also
-        // read as a path.
+        // Paths, which need not be UTF-8: nothing is looked for in such a home, and the bundle is also read
+        // as a path.
         Err(VarError::NotUnicode(_)) if matches!(name, "HOME" | BUNDLE) || name.starts_with("XDG_") => None,
         Err(VarError::NotUnicode(text)) => {
             if TOLD.lock().insert(name.to_owned()) {
@@ -139,8 +139,8 @@ impl StoreWay {
     }
 }
 
-/// The pattern that `url` is, is the key of an object, letter by letter: that one is meant. Who may list and
-/// not look goes by the pattern.
+/// Whether the pattern of `url` is also, letter by letter, the key of an object, which is then meant. If
+/// looking is not allowed, it stays a pattern.
 pub fn is_an_object(store: &dyn Store, caller: CallerSetup<'_>, url: &StoreUrl) -> Result<bool, StoreError> {
     if url.is_prefix() {
         return Ok(false);

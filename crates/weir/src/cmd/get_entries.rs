@@ -93,7 +93,7 @@ pub struct Pass {
     pub named: usize,
     /// What is left of the list at hand.
     lines: Option<Lines>,
-    /// Of the lists that have been read to their ends: what their texts were.
+    /// Of the lists that have been read to their ends.
     pub digests: Vec<Vec<u8>>,
     /// So many of those that hubs have named.
     pub found: usize,

@@ -79,8 +79,8 @@ impl Sums {
             before: Vec::new(),
         };
         let mut expectations: Vec<Expectation> = self.given.iter().map(|one| expect(one, GIVEN)).collect();
-        let name = object::name_from_url(url);
         for (checksums, list) in &self.listed {
+            let name = object::name_from_url(url);
             let expected =
                 checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
             expectations.push(expect(expected, list));

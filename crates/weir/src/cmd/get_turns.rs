@@ -1,16 +1,16 @@
-//! Several objects that go to stdout, as `cat` has it: each begins when the one before it is complete, and
-//! none behind one that failed.
+//! Several objects written to stdout, as `cat` does it: each begins when the one before it is complete, and
+//! none after one that failed.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use weir_get::job::JobOutcome;
 
-/// How long an end is waited for. Whoever asks for jobs rests no longer before asking again, and so rests not
-/// at all: an end is heard of at once.
+/// How long to wait for the job at work. As long as the engine pauses between two questions to a source: it
+/// leaves that out then, and the next job begins at once.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// How far they are.
+/// How many jobs have ended, and whether one failed.
 #[derive(Default)]
 pub struct Turns {
     state: Mutex<TurnsState>,
@@ -26,11 +26,11 @@ struct TurnsState {
 /// Whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// The next one's.
+    /// The next job's.
     Next,
-    /// That of the one at work.
+    /// That of the job that is running.
     Former,
-    /// Nobody's any more.
+    /// Nobody's: a job failed.
     Nobody,
 }
 
@@ -43,13 +43,13 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    /// An entry names nothing: what is to come out in its place is not known.
+    /// An entry of the list is invalid, so that what belongs in its place is not known.
     pub fn failed(&self) {
         self.state.lock().has_failed = true;
         self.changed.notify_all();
     }
 
-    /// Whose turn it is, once so many jobs have been `given`. Waits a little for the one at work.
+    /// Whose turn it is after `given` jobs have been given out. Waits briefly for the one that is running.
     pub fn turn(&self, given: usize) -> Turn {
         let mut state = self.state.lock();
         if !state.has_failed && state.ended < given {

@@ -23,6 +23,7 @@ fn who_may_have_no_thread_is_told_so() {
         "get http://127.0.0.1:9/x -o x --retries 0",
         "put a http://127.0.0.1:9/a",
         "ls s3://bucket/",
+        "bench mem",
         "bench codec --generate text --size 1M --codec none",
     ] {
         let script = format!("ulimit -u 0; exec ./weir {words}");

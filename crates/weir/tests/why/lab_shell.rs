@@ -227,6 +227,16 @@ fn an_exit_code_is_kept_where_the_ends_of_children_are_ignored() {
     sandbox.weir("sh", args).run().exits(7);
 }
 
+#[test]
+fn a_closed_stdout_does_not_end_the_command() {
+    let sandbox = Sandbox::new();
+    if !possible(&sandbox) {
+        return;
+    }
+    let script = format!("exec {WEIR} lab shell -- sh -c 'echo hi; exit 7' >&-");
+    sandbox.weir("sh", ["-c", &script]).run().exits(7);
+}
+
 /// What namespaces may choose where no lab has added to it: other tests' labs keep the old list in a record.
 fn allowed_without_labs() -> String {
     let record = || fs::read_to_string("/run/weir/tcp_allowed_congestion_control").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the driver knows of a host.
+//! What the driver knows about a host.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::secret::Secret;
 use crate::session::Report;
 use crate::wire::message::Totals;
 
-/// Before a host that failed is tried again; each further time twice as long.
+/// The pause before a host that failed is tried again; it doubles each time.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
@@ -21,11 +21,11 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct ChainPlace {
     pub(super) holder: Option<Holder>,
-    /// Under which word its last process held, which may be there still where nothing is heard of it.
+    /// The secret word of its last process, which may still be running even if it is not heard from.
     pub(super) word: Option<Secret>,
-    /// How far it is, once that is known.
+    /// Its distance, once that is known.
     pub(super) round_trip: Option<Duration>,
-    /// How often its process was started, and what ends the attempt.
+    /// How often its process was started; `starting` ends the current attempt.
     pub(super) life: u32,
     pub(super) starting: Option<Arc<AtomicBool>>,
     pub(super) hop: Option<Hop>,
@@ -34,14 +34,14 @@ pub(super) struct ChainPlace {
     /// Its files are incomplete, or not known to be the source's, so it must not feed others.
     pub(super) lacks: bool,
     pub(super) avoids: Vec<Option<usize>>,
-    /// From whom its session broke last, and how often in a row.
+    /// Which feeder its last broken session was from, and how often in a row that one broke.
     pub(super) broke: (Option<usize>, u32),
     pub(super) failures: u32,
     /// How many hosts in a row were slow while this one fed them.
     pub(super) slow_behind: u32,
-    /// Not before.
+    /// It is not tried again before this.
     pub(super) due: Instant,
-    /// Files that came by its hops that are over: they are there.
+    /// Files that arrived through hops that have ended.
     came: u64,
     pub(super) report: HostReport,
 }
@@ -84,7 +84,7 @@ impl ChainPlace {
         matches!(self.standing, Standing::Complete | Standing::Failed)
     }
 
-    /// It failed once more, and is tried again after a rest.
+    /// Notes another failure; the host is tried again after a pause.
     pub(super) fn failed(&mut self, why: String) {
         self.failures += 1;
         self.demoted = true;
@@ -94,7 +94,7 @@ impl ChainPlace {
         self.standing = Standing::Waiting;
     }
 
-    /// Its hop, if one runs, is cut off.
+    /// Cuts off its hop, if there is one.
     pub(super) fn cut_hop(&mut self) -> Option<Hop> {
         let hop = self.hop.take()?;
         hop.cut();
@@ -103,18 +103,18 @@ impl ChainPlace {
         Some(hop)
     }
 
-    /// Notes what came by a hop that is over.
+    /// Counts what arrived through a hop that has ended.
     pub(super) fn gained(&mut self, totals: &Totals) {
         self.came += totals.files.saturating_sub(totals.unchanged);
     }
 
-    /// Its last session ended so.
+    /// Notes how its last session ended.
     pub(super) fn reported(&mut self, report: Report) {
         self.report.came = self.came;
         self.report.report = Some(report);
     }
 
-    /// It has files that it was not sent in this run, and so, as far as is known, by size and time alone.
+    /// Whether it has files that this run did not send, and so, as far as is known, by size and time alone.
     pub(super) fn has_unread(&self) -> bool {
         match &self.hop {
             Some(hop) => hop.now().totals.unchanged > self.came,

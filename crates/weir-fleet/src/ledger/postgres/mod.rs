@@ -1,7 +1,7 @@
 //! A ledger in a PostgreSQL database, in a schema of its own.
 //!
-//! A connection is one thread's. Every answer has a deadline, and one that does not come, or that may be
-//! another one later, closes the connection: the next transaction makes a new one.
+//! A connection is one thread's. Every answer has a deadline. One that does not come closes the connection,
+//! as does a failure that may pass: the next transaction makes a new one.
 
 mod settings;
 
@@ -22,7 +22,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use weir_get::http::trust::{Clients, Trust};
 
 use super::database::{Act, Database, DatabaseError, Dialect, Now, Row, Transaction, Value};
-use super::open::is_to_end;
+use super::open::{POLL, is_to_end};
 use crate::error::FleetError;
 pub use settings::DatabaseUrl;
 use settings::{Encryption, PostgresSettings};
@@ -33,9 +33,6 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// What is wrong where a name that PostgreSQL gave does not come.
 const SILENT: &str = "it did not answer for 20 s";
-
-/// How often a wait for an answer looks for a signal.
-const POLL: Duration = Duration::from_millis(50);
 
 const DIALECT: Dialect = Dialect {
     now: "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT)",
@@ -155,8 +152,8 @@ impl Database for PostgresDatabase {
                 Ok(())
             }
             Err(error) => {
-                // What fails in passing may go on doing so on this connection: its server is silent, or has
-                // become one that is read alone. One that cannot take its words back is of no use either.
+                // A failure that passes may last as long as this connection: its server is silent, or has
+                // become read-only. A connection that cannot roll back is of no use either.
                 if !matches!(error, DatabaseError::Passing(_)) && open.plain("ROLLBACK").is_ok() {
                     self.connection = Some(open.connection);
                 }

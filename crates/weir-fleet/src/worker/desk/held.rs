@@ -136,7 +136,7 @@ impl HeldBatch {
         self.is_final || class.is_permanent()
     }
 
-    /// Why each object of it was given up that was.
+    /// The reasons of its objects that were given up.
     pub(super) fn given_up(&self) -> impl Iterator<Item = &String> {
         self.ends.iter().flatten().filter_map(move |end| match end {
             TaskEnd::Failed(class, reason) if self.gives_up(*class) => Some(reason),

@@ -93,7 +93,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && (limited >= 0.5 || spares));
     let idle = rests >= 0.3 || starves;
     let rtt = flow.min_rtt().filter(|_| idle);
-    if rtt.is_some_and(|rtt| takes_credits(flow, rtt)) && !sends_unasked(flow, &nearby(flow, NEAR)) {
+    if rtt.is_some_and(|rtt| awaits_credits(flow, rtt)) && !sends_unasked(flow, &nearby(flow, NEAR)) {
         return Judgement::unknown(
             "the peer gives credits (HTTP/2, SSH) at its reader's pace: its end would show what holds that",
         );
@@ -123,10 +123,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 }
 
 /// The peer gives credits, no answer is owed, and the thread waits for nothing else.
-fn takes_credits(flow: &Flow<'_>, rtt: f64) -> bool {
+fn awaits_credits(flow: &Flow<'_>, rtt: f64) -> bool {
     let elsewhere = flow.thread.as_ref().is_ok_and(protocol_window::is_elsewhere);
-    let turns = Turns::near(flow.lane, flow.interval, flow.context, rtt);
-    flow.share(flow.seen.owing) < 0.3 && !elsewhere && turns.is_some_and(|turns| turns.are_credits())
+    flow.share(flow.seen.owing) < 0.3 && !elsewhere && flow.takes_credits(rtt)
 }
 
 /// Seconds each way over which what was asked and what was sent are compared.
@@ -153,8 +152,7 @@ fn asks_for_no_more(flow: &Flow<'_>) -> bool {
 
 /// It sends only what it is asked for, in questions that are no credits, and owes nothing.
 pub(super) fn is_only_asked(flow: &Flow<'_>) -> bool {
-    let turns = flow.min_rtt().and_then(|rtt| Turns::near(flow.lane, flow.interval, flow.context, rtt));
-    !turns.is_some_and(|turns| turns.are_credits()) && answers(flow, FAR)
+    !flow.min_rtt().is_some_and(|rtt| flow.takes_credits(rtt)) && answers(flow, FAR)
 }
 
 /// Within so many seconds each way the peer asked, nothing was sent unasked, and no answer is owed now.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::evidence::{Interval, LaneInterval, ThreadInterval};
 use crate::path::{INITIAL_WINDOW, SEGMENT};
 use crate::rule::spent::{active, working};
+use crate::rule::turns::Turns;
 use crate::rule::{Context, Judgement, is_peers};
 use crate::sender::{SenderInterval, is_bbr};
 use crate::thread::join_thread;
@@ -102,6 +103,12 @@ impl<'a> Flow<'a> {
     pub(crate) fn min_rtt(&self) -> Option<f64> {
         let known = self.around(10.0).filter_map(|(seen, _)| seen.min_rtt);
         known.chain(self.seen.min_rtt).min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
+    }
+
+    /// The peer gives credits (HTTP/2, SSH) over a path of this round trip, however short.
+    pub(crate) fn takes_credits(&self, rtt: f64) -> bool {
+        let turns = Turns::near(self.lane, self.interval, self.context, rtt);
+        turns.is_some_and(|turns| turns.are_credits())
     }
 
     /// Whether the round trip has grown as a standing queue makes it: by a quarter (the measured limits of

@@ -52,9 +52,7 @@ const SHORTEST: f64 = 2e-3;
 /// The peer gives credits over a path so short that what they hold does not show.
 fn takes_credits_nearby(flow: &Flow<'_>) -> bool {
     let sends = flow.context.facts.clocks != Clocks::Own && End::of(flow.lane) == End::Sends;
-    let near = flow.min_rtt().filter(|rtt| sends && *rtt < SHORTEST);
-    let turns = near.and_then(|rtt| Turns::near(flow.lane, flow.interval, flow.context, rtt));
-    turns.is_some_and(|turns| turns.are_credits())
+    sends && flow.min_rtt().is_some_and(|rtt| rtt < SHORTEST && flow.takes_credits(rtt))
 }
 
 /// The numbers of a window above TCP that holds this connection; or why there is none.

@@ -41,20 +41,18 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let thread = match &flow.thread {
-        Ok(thread) if thread.looks > 0 => thread,
-        Ok(_) => {
-            let unread = || Judgement::unknown("the sender's thread: where it sleeps was not read");
-            return read_beside(flow).unwrap_or_else(unread);
-        }
-        Err(why) => {
-            let unread = || Judgement::unknown(format!("the sender's thread: {why}"));
-            return read_beside(flow).unwrap_or_else(unread);
-        }
+        Ok(thread) if thread.looks > 0 => Ok(thread),
+        Ok(_) => Err("where it sleeps was not read"),
+        Err(why) => Err(*why),
     };
-    let reading = thread.share(thread.found.reading_disk);
+    let reading = thread.map_or(0.0, |thread| thread.share(thread.found.reading_disk));
     if let Some(judged) = read_beside(flow).filter(|_| reading < 0.25) {
         return judged;
     }
+    let thread = match thread {
+        Ok(thread) => thread,
+        Err(why) => return Judgement::unknown(format!("the sender's thread: {why}")),
+    };
     let pages = thread.found.reads_pages();
     let numbers = format!(
         "{} was found {} in {} of samples",

@@ -191,7 +191,7 @@ fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
             return ConnectionState::Tls;
         }
     }
-    // No process has this socket, so that nobody can read what its client asks.
+    // No process has accepted it yet, so that nobody can have read the question.
     let not_accepted = seen.served && socket.inode == 0 && sent == 0;
     if seen.moved || under_way || (socket.receive_queue > 0 && !not_accepted) {
         return ConnectionState::Busy;

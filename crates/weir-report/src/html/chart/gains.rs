@@ -28,7 +28,7 @@ pub fn render(page: &mut Markup, advice: &[AdviceRecord], reached: f64) {
     }
 }
 
-/// `3.2 ×`; of less than a tenth three digits, since `0.0 ×` is none at all.
+/// `3.2 ×`; below a tenth three significant digits, since `0.0 ×` would mean none at all.
 pub fn times(then: f64, now: f64) -> String {
     if !(now > 0.0 && then.is_finite()) {
         return "–".to_owned();
@@ -44,7 +44,7 @@ pub fn times(then: f64, now: f64) -> String {
     format!("{ratio:.digits$} ×")
 }
 
-/// From here on one decimal says something.
+/// Below this, one decimal would round to `0.0` or say too little.
 const LITTLE: f64 = 0.0995;
 
 #[cfg(test)]

@@ -31,15 +31,15 @@ pub struct Step {
     pub connections: Option<u32>,
 }
 
-/// The steps of a record, at most so many. None of one whose samples tell of no byte of those that were
-/// moved: it was over before a reading told of the first. Without a limit of the run its steps have none.
+/// The steps of a record, at most so many. There are none if bytes were moved but the samples show none: the
+/// run was over before the first reading. If the verdict names no limit, neither do the steps.
 pub fn of(record: &Record, most: usize) -> Vec<Step> {
     if record.bytes > 0 && record.samples.iter().all(|sample| sane(sample.rate) <= 0.0) {
         return Vec::new();
     }
     let verdict = record.verdict.as_ref();
-    // The time in which it was watched: the run's own may be longer, by what came before or after the data,
-    // in which the last sample's rate was not kept up.
+    // The last sample's rate lasts until the run was no longer watched. The run itself may be longer, by what
+    // came before or after the data.
     let last = record.samples.iter().map(|sample| sane(sample.t)).fold(0.0, f64::max);
     let watched = verdict.and_then(|verdict| verdict.phases.last()).map(|phase| sane(phase.to));
     let end = watched.filter(|end| *end > last && *end < record.seconds).unwrap_or(record.seconds);
@@ -114,13 +114,13 @@ pub(crate) fn mean_of(steps: &[Step]) -> (f64, f64) {
 /// Writes the figure; nothing where there is no time to show.
 pub fn render(page: &mut Markup, record: &Record) {
     let steps = of(record, STEPS);
-    // The run's own rate and time, which the page begins with. Of many hosts one was watched, whose they are
-    // not.
+    // The run's own rate and time, as at the top of the page. Of many hosts only one was watched, so they are
+    // not those of the samples.
     let mean = if record.hosts().is_empty() { (record.rate, sane(record.seconds)) } else { mean_of(&steps) };
     render_steps(page, &steps, "Rate over time", mean);
 }
 
-/// The same of steps from elsewhere, with their mean rate and the time that it is over.
+/// The same of steps from elsewhere, with their mean rate and the time that it is the mean of.
 pub(crate) fn render_steps(page: &mut Markup, steps: &[Step], title: &str, (mean, over): (f64, f64)) {
     if steps.last().is_none_or(|step| step.to <= 0.0) {
         return;
@@ -306,7 +306,7 @@ mod tests {
         );
     }
 
-    /// What is drawn is what came: a rate is not kept up while hosts are logged in to, or files are compared.
+    /// The area drawn is the bytes moved: no rate is drawn for the time of logins or of comparing files.
     #[test]
     fn a_picture_has_the_bytes_of_its_run() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gallery/records");

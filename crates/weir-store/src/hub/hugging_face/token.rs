@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use url::Url;
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Authorizer, Mend, is_authorized};
 use weir_http::head::ResponseHead;
 use weir_units::Bytes;
 
@@ -101,8 +101,7 @@ impl Authorizer for HfAuthorizer {
         _: &Url,
         given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, GetError> {
-        let has_own = given.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        let token = self.token.as_ref().filter(|_| !has_own);
+        let token = self.token.as_ref().filter(|_| !is_authorized(given));
         Ok(token
             .map(|token| ("authorization".to_owned(), format!("Bearer {}", token.secret)))
             .into_iter()

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Authorizer, Mend, is_authorized};
 use weir_get::http::call::Reply;
 use weir_http::head::ResponseHead;
 use weir_http::netrc::Login;
@@ -44,7 +44,7 @@ const INDEXES: [&str; 2] =
 /// The most bytes of a manifest: the specification has registries take 4 MiB.
 const MAX_MANIFEST: usize = 4 << 20;
 
-/// The most indexes on the way to a manifest: those who put one into another do so once.
+/// The most nested indexes on the way to a manifest; in practice there are two.
 const MAX_INDEXES: usize = 3;
 
 /// The most layers that are fetched; docker makes 127 at most.
@@ -251,8 +251,8 @@ impl Registry {
         Ok(files)
     }
 
-    /// Tells the authorizer which layers are elsewhere too. Where the registry is asked over https, no place
-    /// counts that is asked in the clear.
+    /// Tells the authorizer which layers are elsewhere too. If the registry is asked over https, places over
+    /// http are ignored.
     fn note_elsewhere(&self, layers: &[Blob]) -> Result<(), StoreError> {
         let is_safe = |url: &Url| {
             url.scheme() == "https" || url.scheme() == "http" && self.wanted.registry.scheme() == "http"
@@ -348,8 +348,8 @@ impl Registry {
     fn choose(&self, index: &Manifest) -> Result<Expected, StoreError> {
         let platform = self.platform.clone().unwrap_or_else(Platform::here);
         let mut images = index.manifests.iter().filter(|blob| !blob.is_attestation());
-        // The only one is taken, whatever it is for, by who has not said what for; of another index it says
-        // that itself.
+        // The only one is taken, whatever it is for, if the user has named no platform, or if it is another
+        // index, which says itself what it is for.
         let only = images.next().filter(|only| {
             images.next().is_none()
                 && (self.platform.is_none() || INDEXES.contains(&only.media_type.as_str()))
@@ -421,7 +421,7 @@ struct OciAuthorizer {
 }
 
 impl OciAuthorizer {
-    /// Of which kind what is at `url` is, if it is of this name: `manifests` or `blobs`.
+    /// `manifests` or `blobs`, whichever `url` is of, if it is of this name.
     fn kind_of<'a>(&self, url: &'a Url) -> Option<&'a str> {
         let path = format!("/v2/{}/", self.wanted.name);
         // One name may be the start of another: `org/app` and `org/app/sub`.
@@ -442,8 +442,7 @@ impl Authorizer for OciAuthorizer {
         _: &Url,
         given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, GetError> {
-        let has_own = given.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        Ok(self.tokens.field(&self.wanted.name).filter(|_| !has_own).into_iter().collect())
+        Ok(self.tokens.field(&self.wanted.name).filter(|_| !is_authorized(given)).into_iter().collect())
     }
 
     fn mends(&self, url: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {

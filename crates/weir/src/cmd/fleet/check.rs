@@ -49,29 +49,26 @@ impl Checked {
 impl Checked {
     /// In one line, with the way out.
     fn conclusion(&self) -> Cow<'static, str> {
-        let is_of_names = |target: &&Compared| self.contents.is_none() && target.unsized_objects > 0;
-        if let Some(target) = self.target.as_ref().filter(is_of_names)
-            && self.is_right()
-        {
-            let count = target.unsized_objects;
-            return Cow::Owned(format!("all is done, and there; the sizes of {count} are not known"));
-        }
-        Cow::Borrowed(match (self.is_right(), self.complete) {
-            (true, _) if self.target.is_none() => "all is done",
-            (true, _) => "all is done, and there",
-            (false, false) => "the fleet is not at its end",
-            (false, true) if self.failed > 0 => {
+        Cow::Borrowed(match (self.is_right(), self.complete, &self.target) {
+            (true, _, None) => "all is done",
+            (true, _, Some(target)) if self.contents.is_none() && target.unsized_objects > 0 => {
+                let count = target.unsized_objects;
+                return Cow::Owned(format!("all is done, and there; the sizes of {count} are not known"));
+            }
+            (true, _, Some(_)) => "all is done, and there",
+            (false, false, _) => "the fleet is not at its end",
+            (false, true, _) if self.failed > 0 => {
                 "not all is right; what failed: weir fleet export --state failed, then weir fleet retry"
             }
-            (false, true) if self.target.as_ref().is_some_and(|target| target.missing + target.sizes > 0) => {
+            (false, true, Some(target)) if target.missing + target.sizes > 0 => {
                 "not all is right; remove what has another size, plan it again with another ledger, and \
                  what is right is left as it is"
             }
-            (false, true) if self.has_unknown() => {
+            (false, true, _) if self.has_unknown() => {
                 "not all could be looked at; let this user read it and check again, or plan again with \
                  another ledger, and what is right is left as it is"
             }
-            (false, true) => "not all is right",
+            (false, true, _) => "not all is right",
         })
     }
 

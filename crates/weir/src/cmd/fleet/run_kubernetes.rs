@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use weir_fleet::launch::kubernetes::{KubernetesError, KubernetesJob, is_on_claim};
+use weir_fleet::shell;
 
 use super::handed::{Handed, PASSWORD};
 use crate::args::FleetRun;
@@ -25,7 +26,7 @@ pub fn run(run: &FleetRun, workers: u32) -> anyhow::Result<u8> {
     }
     match job.apply(&stop) {
         Ok(said) => {
-            let (name, shown) = (&job.name, &handed.shown);
+            let (name, shown) = (&job.name, shell::word(&handed.shown));
             let space =
                 job.namespace.as_ref().map(|space| format!(" --namespace {space}")).unwrap_or_default();
             let text = format!(

@@ -89,7 +89,7 @@ fn say(run: &FleetRun, tasks: u32, handed: &Handed, job: &str) -> anyhow::Result
         let line = json!({ "launcher": "slurm", "job": job, "workers": tasks });
         return writeln!(out, "{line}").printed("the job");
     }
-    let shown = &handed.shown;
+    let shown = shell::word(&handed.shown);
     let text = format!(
         "submitted job {job}, an array of {tasks} workers\nfollow it: weir fleet status --ledger {shown}\n\
          end it in order: scancel {job}"

@@ -6,7 +6,7 @@
 //! below it whose own parent has gone, so that it finds them.
 
 use std::ffi::OsString;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -15,6 +15,7 @@ use weir_observe::process;
 use super::exit_code;
 use super::signals::{Caught, PARENT_GONE, die_with_parent};
 use crate::args::LabGuard;
+use crate::stdout;
 use crate::voice::CannotRun;
 
 /// As shells have it: there is no such command.
@@ -25,6 +26,10 @@ pub fn command(command: &[OsString]) -> anyhow::Result<Command> {
     let weir = std::env::current_exe().context("cannot find this program's own file")?;
     let mut guard = Command::new(weir);
     guard.args(["lab", "guard", "--"]).args(command);
+    if stdout::was_closed() {
+        // Ours is a pipe that nobody reads: SIGPIPE would end a command that prints a word.
+        guard.stdout(Stdio::null());
+    }
     die_with_parent(&mut guard, PARENT_GONE);
     Ok(guard)
 }
