@@ -17,7 +17,7 @@ export CARGO_INCREMENTAL := 0
 endif
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test arm-check truth truth-field plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-hosts bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
+.PHONY: build help demo test arm-check truth truth-field truth-http plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-hosts bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build

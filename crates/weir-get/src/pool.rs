@@ -474,11 +474,12 @@ impl Pool {
         self.lock().active.retain(|transfer| transfer.job != job);
     }
 
-    /// A small object is done; the ramp may want another number of lanes now.
-    pub(crate) fn on_small_object(&self, now: Instant) {
+    /// A small object is done by a lane that has `brought` so many before; the ramp may want another number
+    /// of lanes now.
+    pub(crate) fn on_small_object(&self, now: Instant, brought: u32) {
         let mut state = self.lock();
         let waiting = state.queue.len();
-        if let Some(lanes) = state.ramp.on_object(now, waiting) {
+        if let Some(lanes) = state.ramp.on_object(now, brought, waiting) {
             state.small_wanted = lanes;
             self.announce(&state);
         }

@@ -12,6 +12,10 @@ const FIRST: u32 = 6;
 /// A round must finish this many objects per lane before it is judged.
 const ROUND: u32 = 6;
 
+/// Lanes that were added make their handshakes first, TCP's and TLS's: a round begins when each has brought
+/// an object, or after this many objects per lane, as some may never bring one.
+const STARTING: u32 = 3;
+
 /// And take this long: shorter rounds are noise.
 const SHORTEST: Duration = Duration::from_millis(8);
 
@@ -27,6 +31,8 @@ const WORTH: f64 = 1.15;
 pub struct Ramp {
     max: u32,
     lanes: u32,
+    /// Lanes that were added and have brought nothing yet, and the objects that came since.
+    starting: (u32, u32),
     round: Option<(Instant, u32)>,
     last_rate: f64,
     settled: bool,
@@ -40,19 +46,34 @@ impl Ramp {
 
     /// A ramp up to `max`.
     pub fn new(max: u32) -> Ramp {
-        Ramp { max, lanes: FIRST.min(max), round: None, last_rate: 0.0, settled: max <= 1 }
+        let lanes = FIRST.min(max);
+        Ramp { max, lanes, starting: (0, 0), round: None, last_rate: 0.0, settled: max <= 1 }
     }
 
-    /// A small object is finished, `waiting` more are queued. Returns the lanes wanted, if that changed.
-    pub(crate) fn on_object(&mut self, now: Instant, waiting: usize) -> Option<u32> {
+    /// A small object is finished by a lane that has `brought` so many before; `waiting` more are queued.
+    /// Returns the lanes wanted, if that changed.
+    pub(crate) fn on_object(&mut self, now: Instant, brought: u32, waiting: usize) -> Option<u32> {
         if self.settled || waiting as u64 <= u64::from(self.lanes) {
             return None;
+        }
+        let (starting, passed) = &mut self.starting;
+        if *starting > 0 {
+            *starting -= u32::from(brought == 0);
+            *passed += 1;
+            if *starting > 0 && *passed < STARTING * self.lanes {
+                return None;
+            }
+            *starting = 0;
         }
         let Some((start, count)) = &mut self.round else {
             self.round = Some((now, 0));
             return None;
         };
         *count += 1;
+        // Answers come in batches, one of each lane: what counts a part of one compares nothing.
+        if !count.is_multiple_of(self.lanes) {
+            return None;
+        }
         let span = now - *start;
         if *count < ROUND * self.lanes || span < SHORTEST {
             // A slow path's round would take long: one object a lane is proof enough that lanes wait.
@@ -71,6 +92,7 @@ impl Ramp {
             self.lanes = (self.lanes / 2).max(1);
         } else {
             self.lanes = (self.lanes * 2).min(self.max);
+            self.starting = (self.lanes - before, 0);
             self.settled = self.lanes == before;
         }
         tracing::debug!("small objects: {before} lanes finish {rate:.0} a second, now {} lanes", self.lanes);
@@ -88,9 +110,39 @@ mod tests {
         let (mut ramp, mut now, mut lanes) = (Ramp::new(64), Instant::now(), FIRST);
         for left in (0..objects).rev() {
             now += Duration::from_secs_f64(1.0 / rate(lanes));
-            lanes = ramp.on_object(now, left).unwrap_or(lanes);
+            lanes = ramp.on_object(now, 1, left).unwrap_or(lanes);
         }
         lanes
+    }
+
+    /// Finishes `objects` over a path: a lane takes a round trip of `trip` for each, and `idle` more of them
+    /// before its first. Returns the lanes it ends with.
+    fn over_a_path(trip: Duration, idle: u32, objects: usize) -> u32 {
+        let (mut ramp, start) = (Ramp::new(64), Instant::now());
+        let mut lanes = vec![(trip * (idle + 1), 0); FIRST as usize];
+        for left in (0..objects).rev() {
+            let lane = lanes.iter_mut().min_by_key(|(due, _)| *due).expect("a lane");
+            let (now, brought) = *lane;
+            *lane = (now + trip, brought + 1);
+            if let Some(wanted) = ramp.on_object(start + now, brought, left) {
+                lanes.resize(wanted as usize, (now + trip * (idle + 1), 0));
+            }
+        }
+        ramp.lanes()
+    }
+
+    #[test]
+    fn handshakes_of_new_lanes_are_no_part_of_a_round() {
+        for trip in [1, 15, 19, 21, 80, 300].map(Duration::from_millis) {
+            for idle in 0..=3 {
+                assert_eq!(over_a_path(trip, idle, 2000), 64, "{trip:?}, {idle} idle");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_list_over_a_long_path_gets_more_lanes() {
+        assert_eq!(over_a_path(Duration::from_millis(80), 1, 200), 48);
     }
 
     #[test]
@@ -102,6 +154,10 @@ mod tests {
     fn a_busy_server_ends_the_ramp() {
         let lanes = run(|lanes| 500.0 * f64::from(lanes.min(12)), 2000);
         assert_eq!(lanes, 12);
+        // Slower with more at once; and one that serves no more than the first, however many connect.
+        let lanes = run(|lanes| 500.0 * if lanes > 12 { 6.0 } else { f64::from(lanes) }, 2000);
+        assert_eq!(lanes, 12);
+        assert_eq!(run(|lanes| 25.0 * f64::from(lanes.min(FIRST)), 2000), FIRST);
     }
 
     #[test]

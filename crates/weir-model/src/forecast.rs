@@ -77,13 +77,26 @@ pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast
     );
     let outlook = outlook.filter(|outlook| by_path && LIKELY.contains(&(outlook.0 / rate.0)));
     from = from.max(span);
-    let rate = outlook.unwrap_or(rate);
+    let most = most_allowed(&seen, evidence.facts.rate_cap);
+    let rate = Rate(outlook.unwrap_or(rate).0.min(most));
     (rate.0 > 0.0).then_some(Forecast { rate, from, limit })
+}
+
+/// Payload per second that the user's own limit lets through: what was seen may hold its first burst. It is a
+/// limit on what the network carries, and payload is as many times that as the codecs save.
+fn most_allowed(seen: &Interval, rate_cap: Option<f64>) -> f64 {
+    let Some(cap) = rate_cap.filter(|cap| *cap > 0.0) else { return f64::INFINITY };
+    let codecs = seen.sending.value().into_iter().flat_map(|stages| stages.codecs.values());
+    let (raw, packed) = codecs
+        .fold((0.0, 0.0), |(raw, packed), shrunk| (raw + shrunk.raw as f64, packed + shrunk.packed as f64));
+    if raw > 0.0 && packed > 0.0 { cap * (raw / packed).max(1.0) } else { f64::INFINITY }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evidence::Reading;
+    use crate::stages::{Shrunk, Stages};
 
     fn run(millis: u64) -> Evidence {
         let interval = |at: u64| Interval {
@@ -118,6 +131,21 @@ mod tests {
         assert_eq!(rate(1.3e7), 1.3e7);
         assert_eq!(rate(9e7), 1e7);
         assert_eq!(rate(f64::INFINITY), 1e7);
+    }
+
+    #[test]
+    fn no_more_is_foretold_than_the_user_allows_the_network() {
+        let foretold = |packed| {
+            let mut run = run(2000);
+            run.facts.rate_cap = Some(8e6);
+            for interval in &mut run.intervals {
+                let codecs = [("zstd:3".to_owned(), Shrunk { raw: 1_000_000, packed })].into();
+                interval.sending = Reading::Value(Stages { codecs, ..Stages::default() });
+            }
+            from_start(&run, None).map(|forecast| forecast.rate.0.round())
+        };
+        assert_eq!(foretold(1_000_000), Some(8e6));
+        assert_eq!(foretold(500_000), Some(1e7), "what shrinks arrives faster");
     }
 
     #[test]

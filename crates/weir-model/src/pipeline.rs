@@ -115,6 +115,22 @@ impl Path {
         Rate(self.link.0 * (1.0 - self.loss))
     }
 
+    /// What loss leaves one connection, whatever its buffers; `None` where it binds nothing.
+    fn loss_of_one(&self) -> Option<Rate> {
+        self.rtt.and_then(|rtt| loss_bound(SEGMENT, rtt, self.loss))
+    }
+
+    /// What one connection carries at most, however large its buffers: the link, loss and the disks decide.
+    pub fn most_of_one(&self) -> Rate {
+        let known = [self.loss_of_one(), self.source, self.disk].into_iter().flatten();
+        Rate(known.map(|rate| rate.0).fold(self.goodput().0, f64::min))
+    }
+
+    /// Whether loss keeps one connection below what the link carries, however large its buffers.
+    pub fn loss_holds_one(&self) -> bool {
+        self.loss_of_one().is_some_and(|rate| rate.0 < self.goodput().0)
+    }
+
     /// The same path by other means.
     pub fn by(&self, transport: Transport) -> Path {
         Path { transport, ..self.clone() }
@@ -133,7 +149,7 @@ impl Path {
     pub fn connections_needed(&self) -> u32 {
         let Some(rtt) = self.rtt else { return 1 };
         let by_window = self.window_of_one().and_then(|(_, window)| window_rate(window, rtt));
-        let each = [by_window, loss_bound(SEGMENT, rtt, self.loss)].into_iter().flatten();
+        let each = [by_window, self.loss_of_one()].into_iter().flatten();
         let needed = each.map(|rate| self.goodput().0 / rate.0).fold(1.0, f64::max);
         // A hair above a whole number is rounding, not another connection.
         (needed - 1e-6).ceil().clamp(1.0, f64::from(u32::MAX)) as u32
@@ -189,7 +205,7 @@ fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {
         let (limit, bytes) = path.window_of_one()?;
         Some((limit, window_rate(bytes, rtt)?))
     });
-    let loss = path.rtt.and_then(|rtt| loss_bound(SEGMENT, rtt, path.loss));
+    let loss = path.loss_of_one();
     // A disk that memory hides for the whole transfer binds nothing: see `time`.
     let known = [
         Some((Limit::PathBandwidth, payload(path.goodput()))),
@@ -207,11 +223,12 @@ fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {
 }
 
 /// The figure that carries most over a path, and its prediction; of those within a thousandth of the best,
-/// the one that costs least to compress. `None` without figures.
+/// the one that costs least to compress, and of equals the first. `None` without figures.
 pub fn best<'a>(figures: &'a [Figure], path: &Path) -> Option<(&'a Figure, Prediction)> {
     let predictions: Vec<_> = figures.iter().map(|figure| (figure, predict(figure, path))).collect();
     let most = predictions.iter().map(|(_, prediction)| prediction.rate.0).fold(0.0, f64::max);
-    (predictions.into_iter())
+    // Backwards, for `max_by` takes the last of equals.
+    (predictions.into_iter().rev())
         .filter(|(_, prediction)| prediction.rate.0 >= 0.999 * most)
         .max_by(|(a, _), (b, _)| a.compress.0.total_cmp(&b.compress.0))
 }

@@ -101,7 +101,8 @@ pub struct ColumnRecord {
     pub cells: Vec<CellRecord>,
     /// Bytes in flight that fill the link; `null` without a round trip.
     pub bdp: Option<u64>,
-    /// The largest buffer that must be allowed at each end, for one connection to fill it.
+    /// The largest buffer that must be allowed at each end, for one connection to fill it; `null` where loss
+    /// keeps one connection from that.
     pub buffer: Option<u64>,
     /// Connections that fill it with the windows and the loss that there are.
     pub connections_needed: Option<u32>,
@@ -225,7 +226,7 @@ impl ColumnRecord {
             best: figures[column.best].name.clone(),
             cells: cells.collect(),
             bdp: column.needs.map(|needs| needs.bdp.0),
-            buffer: column.needs.map(|needs| needs.buffer.0),
+            buffer: column.needs.filter(|_| !column.path.loss_holds_one()).map(|needs| needs.buffer.0),
             connections_needed: column.needs.map(|needs| needs.connections),
         }
     }
@@ -378,8 +379,21 @@ fn needs(plan: &PlanRecord, link: f64) -> Vec<String> {
     let Some(column) = columns.clone().find(|column| column.transport != "ssh").or(columns.next()) else {
         return Vec::new();
     };
-    let (Some(bdp), Some(buffer)) = (column.bdp, column.buffer) else { return Vec::new() };
-    let how = if buffer <= USUAL {
+    let Some(bdp) = column.bdp else { return Vec::new() };
+    let how = how_one_can(bdp, column.buffer);
+    let mut lines = vec![format!("needs {} in flight; {how}", Bytes(bdp))];
+    if let Some(connections) = column.connections_needed.filter(|connections| *connections > 1) {
+        lines.push(format!("needs {connections} connections with the windows and the loss that there are"));
+    }
+    lines
+}
+
+/// What lets one connection have `bdp` in flight.
+fn how_one_can(bdp: u64, buffer: Option<u64>) -> String {
+    let Some(buffer) = buffer else {
+        return "loss keeps one connection below that, whatever its buffers".to_owned();
+    };
+    if buffer <= USUAL {
         "the kernel's usual buffers suffice for one connection".to_owned()
     } else if bdp > MOST_WINDOW || buffer > MOST_BUFFER {
         let (most, connections) = (Bytes(MOST_WINDOW), bdp.div_ceil(MOST_WINDOW));
@@ -391,12 +405,7 @@ fn needs(plan: &PlanRecord, link: f64) -> Vec<String> {
             "one connection can with sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {buffer}\" there and \
              net.ipv4.tcp_wmem=\"4096 16384 {buffer}\" here"
         )
-    };
-    let mut lines = vec![format!("needs {} in flight; {how}", Bytes(bdp))];
-    if let Some(connections) = column.connections_needed.filter(|connections| *connections > 1) {
-        lines.push(format!("needs {connections} connections with the windows and the loss that there are"));
     }
-    lines
 }
 
 /// `182.15`, `100`, `0.0864`: MB/s with two decimals at most, more only where two would hide the value.
@@ -415,9 +424,10 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// What this machine's settings allow one connection, and what more would bring; nothing where they suffice.
+/// What this machine's settings allow one connection, and what more would bring; nothing where they suffice,
+/// or where more would bring nothing.
 pub fn buffer_note(name: &str, allowed: Bytes, needed: Bytes, now: Rate, then: Rate) -> Option<String> {
-    (allowed < needed).then(|| {
+    (allowed < needed && now.0 < then.0).then(|| {
         format!(
             "{name} ends at {allowed} on this machine, which holds one connection to about {now}; with {needed} it \
              would carry {then}"

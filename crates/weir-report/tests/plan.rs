@@ -84,6 +84,21 @@ fn buffers_that_suffice_are_no_note() {
     assert_eq!(buffer_note("net.ipv4.tcp_rmem", Bytes(8), Bytes(8), Rate(1.0), Rate(1.0)), None);
 }
 
+#[test]
+fn more_buffer_is_not_advised_where_loss_holds_one_connection() {
+    let mut inputs = inputs();
+    inputs.path.window = None;
+    let text = |inputs: &Inputs| rendered(&PlanRecord::new(inputs, &Plan::of(inputs), Vec::new()));
+    assert!(text(&inputs).contains("one connection can with sysctl"));
+    inputs.path.loss = 0.01;
+    let lossy = text(&inputs);
+    assert!(lossy.contains("loss keeps one connection below that"), "{lossy}");
+    assert!(!lossy.contains("sysctl"), "{lossy}");
+    let (allowed, needed) = (Bytes(4 << 20), Bytes(32 << 20));
+    assert_eq!(buffer_note("net.ipv4.tcp_wmem", allowed, needed, Rate(26e6), Rate(2.9e6)), None);
+    assert!(buffer_note("net.ipv4.tcp_wmem", allowed, needed, Rate(26e6), Rate(125e6)).is_some());
+}
+
 /// What one connection is said to carry is not denied by a note below it.
 #[test]
 fn a_rate_beyond_this_machines_buffers_says_so() {

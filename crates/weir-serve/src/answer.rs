@@ -183,10 +183,12 @@ fn answer_file(request: &Request, file: &File, now: SystemTime) -> Answer {
         PreconditionOutcome::NotModified => return describe(StatusCode::NOT_MODIFIED, version, now),
         PreconditionOutcome::Proceed => {}
     }
+    // `If-Range` with a date that proves nothing gets the whole file.
+    let proven = Version { modified: modified.filter(|_| file.date_proves), ..version };
     // A range is defined for GET only (14.2).
     let requested = match request.is_head() {
         true => Requested::Ignore("not GET"),
-        false => precondition::requested(&request.fields, version, file.len, now),
+        false => precondition::requested(&request.fields, proven, file.len, now),
     };
     let partial = || describe(StatusCode::PARTIAL_CONTENT, version, now);
     match requested {

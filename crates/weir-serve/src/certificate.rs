@@ -63,7 +63,15 @@ fn read(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError> {
             .map_err(|source| ServeError::Read { path: path.to_owned(), source })
     };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text(cert)?).collect();
-    let private = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(in_file(key))?;
+    let pem_text = text(key)?;
+    // PKCS#8 says so in the line that begins it, the older forms in a header (RFC 1421, 4.6.1.1).
+    let is_encrypted = |line: &[u8]| {
+        line.starts_with(b"-----BEGIN ENCRYPTED PRIVATE KEY") || line.starts_with(b"Proc-Type: 4,ENCRYPTED")
+    };
+    if pem_text.split(|&byte| byte == b'\n').any(is_encrypted) {
+        return Err(ServeError::EncryptedKey { path: key.to_owned() });
+    }
+    let private = PrivateKeyDer::from_pem_slice(&pem_text).map_err(in_file(key))?;
     let chain = chain.map_err(in_file(cert))?;
     if chain.is_empty() {
         return Err(in_file(cert)(pem::Error::NoItemsFound));

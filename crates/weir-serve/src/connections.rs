@@ -186,6 +186,11 @@ impl Connections {
         open.held.len() + open.leaving
     }
 
+    /// How many connections have an answer under way.
+    pub(crate) fn answering(&self) -> usize {
+        self.open().held.values().filter(|held| held.activity.open_count() > 0).count()
+    }
+
     /// Hangs up on everyone and waits, at most for `span`, until the threads and tasks have noticed.
     pub(crate) fn close_all(&self, span: Duration) {
         let mut open = self.open();

@@ -51,6 +51,15 @@ pub enum ServeError {
         /// Why.
         source: rustls::pki_types::pem::Error,
     },
+    /// A private key that a password locks.
+    #[error(
+        "cannot use {}: the key is encrypted; openssl pkey -in FILE -out FILE writes it without a password",
+        path.display()
+    )]
+    EncryptedKey {
+        /// The file.
+        path: PathBuf,
+    },
     /// A self-signed certificate could not be made, most likely for a name that is no DNS name.
     #[error("cannot make a certificate for {names}")]
     SelfSigned {

@@ -147,6 +147,10 @@ impl Server {
         while self.site.connections.end_idle(since) > 0 && since.elapsed() < self.drain {
             self.site.connections.wait_for_place(RETRY);
         }
+        let cut = self.site.connections.answering();
+        if cut > 0 {
+            tracing::warn!("the time to end is over: {cut} connections are cut in the middle of an answer");
+        }
     }
 
     /// Runs the server on a thread of its own.

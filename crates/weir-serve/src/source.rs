@@ -18,8 +18,11 @@ use weir_units::plain;
 /// How many bytes at the end of a range are held back until the file is found unchanged: a TLS record, little
 /// enough to keep in memory for a client that does not read.
 pub(crate) const LAST: u64 = 16 * 1024;
-/// How many bytes at either end are compared to tell that a file was only appended to: some lines of a log.
+/// How many bytes are compared in each place to tell that a file was only appended to: some lines of a log.
 const PROBE: u64 = 4 * 1024;
+/// In about how many places from the first byte to the last one: what was written between two of them goes
+/// unnoticed, and each may have to be fetched from the disk.
+const PLACES: u64 = 32;
 
 /// Why a file ends early.
 const SHORTER: &str = "the file became shorter while it was sent";
@@ -32,8 +35,8 @@ pub(crate) struct Source {
     period: Option<u64>,
     /// For a file, which others may write.
     opened: Option<Arc<Opened>>,
-    /// A hash of the ends of the file, where they were looked at.
-    ends: Option<u64>,
+    /// A hash of some of the file's pages, where they were looked at.
+    samples: Option<u64>,
 }
 
 /// A file as it was when it was opened.
@@ -48,20 +51,20 @@ impl Source {
     /// An open file, whose path below the root is `name`.
     pub(crate) fn file(file: OwnedFd, name: &[u8], stat: Stat) -> Source {
         let opened = Opened { name: name.to_vec(), stat };
-        Source { file: Arc::new(file), period: None, opened: Some(Arc::new(opened)), ends: None }
+        Source { file: Arc::new(file), period: None, opened: Some(Arc::new(opened)), samples: None }
     }
 
     /// The first `period` bytes of `file`, again and again.
     pub(crate) fn repeated(file: Arc<OwnedFd>, period: u64) -> Source {
-        Source { file, period: Some(period), opened: None, ends: None }
+        Source { file, period: Some(period), opened: None, samples: None }
     }
 
-    /// The same for an answer that takes a while: how the file begins and ends is remembered, which tells
-    /// later whether it was only appended to. May wait for the disk.
-    pub(crate) fn remembering_ends(mut self) -> Source {
-        let ends = self.opened.as_ref().and_then(|opened| self.hash_ends(opened.len()).ok());
-        // What somebody wrote meanwhile may not be the ends of what was opened.
-        self.ends = ends.filter(|_| self.is_untouched());
+    /// The same for an answer that takes a while: some of the file's pages are remembered, which tells later
+    /// whether it was only appended to. May wait for the disk.
+    pub(crate) fn remembering_samples(mut self) -> Source {
+        let samples = self.opened.as_ref().and_then(|opened| self.hash_samples(opened.len()).ok());
+        // What somebody wrote meanwhile may not be of what was opened.
+        self.samples = samples.filter(|_| self.is_untouched());
         self
     }
 
@@ -129,26 +132,28 @@ impl Source {
     /// Fails unless the file is still what was opened, and so is what was read of it until now. May wait for
     /// the disk.
     ///
-    /// A file that was only appended to passes if its ends are remembered, or a log in use could never be
-    /// fetched. A mode, owner or name that changed is not looked at: they move the time of the last status
-    /// change alone.
+    /// A file that was only appended to passes if samples of it are remembered, or a log in use could never
+    /// be fetched.
     pub(crate) fn check(&self) -> io::Result<()> {
         let Some(opened) = &self.opened else { return Ok(()) };
         let now = fstat(&self.file).map_err(|err| self.fails(plain(&err.into())))?;
-        let has_its_ends = || self.ends.is_some() && self.hash_ends(opened.len()).ok() == self.ends;
+        let has_its_samples =
+            || self.samples.is_some() && self.hash_samples(opened.len()).ok() == self.samples;
         let is_longer = now.st_size > opened.stat.st_size;
-        if opened.is_still(&now) || is_longer && has_its_ends() {
+        if opened.is_still(&now) || is_longer && has_its_samples() {
             return Ok(());
         }
         Err(self.fails("the file changed while it was sent"))
     }
 
-    /// A hash of the first and the last of the file's first `len` bytes.
-    fn hash_ends(&self, len: u64) -> io::Result<u64> {
+    /// A hash of the first, the last, and some between of the file's first `len` bytes.
+    fn hash_samples(&self, len: u64) -> io::Result<u64> {
         let mut hasher = DefaultHasher::new();
         let mut probe = [0; PROBE as usize];
         let probe = &mut probe[..len.min(PROBE) as usize];
-        for offset in [0, len.saturating_sub(PROBE)] {
+        let last = len.saturating_sub(PROBE);
+        let stride = (last / PLACES).max(PROBE);
+        for offset in (0..last).step_by(stride as usize).chain([last]) {
             self.fill(probe, offset)?;
             hasher.write(probe);
         }
@@ -215,9 +220,15 @@ impl Opened {
         self.stat.st_size as u64
     }
 
+    /// Whether nobody has written to the file: its date may have been put back since (`cp -p` over it), which
+    /// moves the time of the last status change. So do another mode or owner, and a link made or removed, as
+    /// by a file that is renamed over this one: they are seen in what else they change.
     fn is_still(&self, now: &Stat) -> bool {
         let written = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-        written(&self.stat) == written(now)
+        let touched = |stat: &Stat| (stat.st_ctime, stat.st_ctime_nsec);
+        let held = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid, stat.st_nlink);
+        let before = &self.stat;
+        written(before) == written(now) && (touched(before) == touched(now) || held(before) != held(now))
     }
 }
 
@@ -242,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn only_ends_of_what_was_opened_prove_that_it_grew() {
+    fn only_samples_of_what_was_opened_prove_that_it_grew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let append = || fs::File::options().append(true).open(&path).unwrap().write_all(b"more").unwrap();
         fs::write(&path, "first").unwrap();
-        let (without, source) = (open(&path), open(&path).remembering_ends());
+        let (without, source) = (open(&path), open(&path).remembering_samples());
         append();
         assert!(source.check().is_ok() && without.check().is_err());
-        // Rewritten before its ends were looked at.
+        // Rewritten before its samples were taken.
         let source = open(&path);
         fs::write(&path, "another, and longer").unwrap();
-        assert!(source.remembering_ends().check().is_err());
+        assert!(source.remembering_samples().check().is_err());
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::io::{Read, Seek, Write};
 use std::time::Duration;
 
 use support::{Client, pattern, serve, serve_dir, wait_for};
@@ -268,6 +269,30 @@ fn answers_that_were_begun_come_to_their_end() {
     assert!(body == pattern(0, SIZE), "{} bytes", body.len());
     assert_eq!(busy.read_rest(), b"");
     assert_eq!(stopping.join().unwrap().connections, 0);
+}
+
+#[test]
+fn answers_that_are_cut_are_told_of() {
+    let config = Config { drain: Duration::from_millis(100), ..generated(1 << 40) };
+    let server = weir_serve::Server::bind(config.listen("127.0.0.1:0".parse().unwrap())).unwrap();
+    let mut log = tempfile::tempfile().unwrap();
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(std::sync::Arc::new(log.try_clone().unwrap()))
+        .finish();
+    std::thread::scope(|scope| {
+        scope.spawn(|| tracing::subscriber::with_default(lines, || server.run()));
+        let mut busy = std::net::TcpStream::connect(server.addresses()[0]).unwrap();
+        busy.write_all(b"GET /data.bin HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+        wait_for("the request", || server.stats().requests >= 1);
+        server.shutdown().stop();
+        wait_for("its end", || server.stats().connections == 0);
+    });
+    let mut said = String::new();
+    log.rewind().unwrap();
+    log.read_to_string(&mut said).unwrap();
+    assert!(said.contains("1 connections are cut"), "{said}");
 }
 
 #[test]

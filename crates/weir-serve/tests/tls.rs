@@ -139,6 +139,23 @@ fn certificates_come_from_files_too() {
     assert_eq!(err.to_string(), format!("cannot use {} as a PEM certificate or key", cert.display()));
 }
 
+#[test]
+fn a_key_that_a_password_locks_is_called_encrypted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    renew(&cert, &key);
+    for locked in [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMA==\n-----END EC PRIVATE KEY-----\n",
+    ] {
+        std::fs::write(&key, locked).unwrap();
+        let mut config = generated();
+        config.tls = Some(TlsSource::Files { cert: cert.clone(), key: key.clone() });
+        let err = weir_serve::Server::bind(config).err().unwrap().to_string();
+        assert!(err.contains("the key is encrypted"), "{err}");
+    }
+}
+
 /// A new certificate for localhost and its key, in these files.
 fn renew(cert: &Path, key: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

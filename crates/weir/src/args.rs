@@ -100,8 +100,8 @@ pub use store_ends::StoreEndArgs;
 pub use to_hosts::ToHosts;
 pub(crate) use values::size_within;
 use values::{
-    RateLimit, parse_lanes, parse_listen, parse_pid, parse_port, parse_rate_limit, parse_seconds, parse_span,
-    parse_time, time_within,
+    RateLimit, parse_lanes, parse_listen, parse_pause, parse_pid, parse_port, parse_rate_limit,
+    parse_seconds, parse_span, parse_time, parse_tls_name, time_within,
 };
 pub use what::What;
 
@@ -345,20 +345,20 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "cert")]
     pub save_cert: Option<PathBuf>,
     /// Make the certificate of --tls for NAME too, a host name or an address; repeatable.
-    #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "cert")]
+    #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "cert", value_parser = parse_tls_name)]
     pub tls_name: Vec<String>,
     /// Limit each connection to RATE (such as 8M), 0 for no limit.
     #[arg(long, value_name = "RATE", default_value = "0", hide_default_value = true, value_parser = parse_rate_limit)]
     pub limit_rate: RateLimit,
     /// Delay the first byte of each response by TIME (such as 200ms).
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pub delay: Option<Duration>,
     /// Set the sockets' send buffer (SO_SNDBUF) in BYTES.
     #[arg(long, value_name = "BYTES")]
     pub send_buffer: Option<Bytes>,
     /// Serve at most N connections at a time; the others wait.
-    #[arg(long, value_name = "N")]
-    pub at_once: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub at_once: Option<u32>,
     /// Hold at most N connections; a new one closes the longest idle one [default: by open files, up to
     /// 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -366,14 +366,18 @@ pub struct Serve {
     /// Let answers under way take TIME once told to end.
     // Small files end in that time, and docker stop, which waits for 10 s, does not cut them. Who downloads
     // for longer goes on from another run.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_pause)]
     pub drain: Duration,
     /// Also answer 'weir bench net', on port 5201 of this machine alone or on ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, value_parser = parse_listen)]
     pub bench: Option<Option<SocketAddr>>,
-    /// Set how much is printed.
-    #[command(flatten)]
-    pub voice: Voice,
+    /// Print nothing unless it fails.
+    // Not `Voice`: a server has no run to make a record or a page of.
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// Print decisions and their reasons; repeat for more.
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = OUTPUT)]
+    pub verbose: u8,
 }
 
 const WHY_EXAMPLES: &str = "\

@@ -91,6 +91,8 @@ fn a_rate_that_the_user_set() {
         let args = ["cp", "--json", "--limit-rate", "5M", "--codec", codec, name, "b"];
         let record = sandbox.weir(WEIR, args).run().succeeds().json();
         names(&record, &["rate-limit"]);
+        let foretold = record["prediction"]["rate"].as_f64().filter(|_| codec == "none");
+        assert!(foretold.is_none_or(|rate| rate <= 5.01e6), "beyond the limit: {}", record["prediction"]);
     }
 }
 

@@ -122,12 +122,13 @@ impl Listing {
             false => entry.size(),
         };
         self.count += 1;
-        self.bytes += data;
-        self.holes += entry.size() - data;
+        // Sparse files may sum to more than any number holds.
+        self.bytes = self.bytes.saturating_add(data);
+        self.holes = self.holes.saturating_add(entry.size() - data);
         let packed = entry.packed_len();
         if self.remembered + packed <= REMEMBERED {
             self.remembered += packed;
-            self.known += data;
+            self.known = self.known.saturating_add(data);
             self.files.push(File { root, entry, data });
         }
     }
@@ -158,9 +159,9 @@ impl Listing {
                 Want::Difference => self.differing += 1,
                 Want::Nothing => {
                     let data = std::mem::take(&mut file.data);
-                    self.bytes -= data;
-                    self.known -= data;
-                    self.holes -= file.entry.size() - data;
+                    self.bytes = self.bytes.saturating_sub(data);
+                    self.known = self.known.saturating_sub(data);
+                    self.holes = self.holes.saturating_sub(file.entry.size() - data);
                     self.count -= 1;
                     self.unmoved += 1;
                 }

@@ -75,9 +75,9 @@ impl Lane<'_> {
         self.count();
         match opened {
             Ok(Opened::Done(report)) => {
-                self.state.objects.fetch_add(1, Relaxed);
+                let brought = self.state.objects.fetch_add(1, Relaxed);
                 self.run.report(waiting.job, *report);
-                self.run.pool.on_small_object(Instant::now());
+                self.run.pool.on_small_object(Instant::now(), brought);
             }
             Ok(Opened::Bulk(transfer, result)) => self.after_part(&transfer, result),
             Err(error) => {

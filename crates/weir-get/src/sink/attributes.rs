@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
 
 use rustix::fs::{
     FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fremovexattr,
@@ -148,7 +147,7 @@ pub(super) fn give_new(file: &File, target: &Target, new: &NewFile) -> io::Resul
             let acl = acl.masked(new.mode);
             give_mode(file, acl.mode(), Some(acl))
         }
-        None => give_mode(file, new.mode & !umask(), None),
+        None => give_mode(file, new.mode & !weir_tree::umask(), None),
     }
 }
 
@@ -213,11 +212,6 @@ fn is_kept(name: &[u8]) -> bool {
     const OF_THE_CONTENT: [&[u8]; 3] = [b"security.capability", b"security.ima", b"security.evm"];
     let known = [&b"user."[..], b"security.", b"trusted."].iter().any(|kind| name.starts_with(kind));
     known && !OF_THE_CONTENT.contains(&name) && name != beside::MARK.as_bytes()
-}
-
-fn umask() -> u32 {
-    static UMASK: OnceLock<u32> = OnceLock::new();
-    *UMASK.get_or_init(weir_tree::umask)
 }
 
 /// The mode for a file whose group changes: the new group gets what everyone had. Members of the old group

@@ -55,6 +55,7 @@ impl Dir {
         Ok(Entry::File(File {
             len: stat.st_size as u64,
             modified: http_time(stat.st_mtime),
+            date_proves: stat.st_ctime <= stat.st_mtime,
             tag: entity_tag(&stat),
             media_type: media_type::of(path),
             source: Source::file(file, path, stat),
@@ -188,11 +189,12 @@ fn refused(err: Errno) -> Entry {
     }
 }
 
-/// Strong: a file with the same inode, size and time of change to the nanosecond has the same bytes, unless
-/// someone set the clock back on purpose. Without the inode, a file that was replaced by one of its size and
-/// date would keep its tag: builds whose files all have the date of a commit, copies that keep dates.
+/// Strong: whoever writes to a file moves the time of its last status change, which nobody can set, unless
+/// with the clock. The date alone would stay where it is put back: `cp -p` over the file. Without the inode,
+/// a file that was replaced by one of its size and dates would keep its tag.
 fn entity_tag(stat: &Stat) -> String {
-    format!("\"{:x}-{:x}-{:x}.{:x}\"", stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
+    let Stat { st_ino, st_size, st_mtime, st_mtime_nsec, st_ctime, st_ctime_nsec, .. } = stat;
+    format!("\"{st_ino:x}-{st_size:x}-{st_mtime:x}.{st_mtime_nsec:x}-{st_ctime:x}.{st_ctime_nsec:x}\"")
 }
 
 fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
@@ -201,7 +203,7 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{FileExt, PermissionsExt};
 
     use rustix::fs::{CWD, Mode};
     use weir_http::request_target::{self, RequestTarget};
@@ -229,6 +231,12 @@ mod tests {
             Some(Entry::Absent) | None => "absent",
             Some(other) => panic!("{raw}: {other:?}"),
         }
+    }
+
+    /// Whether it comes true within some ticks of the clock of the file system.
+    fn wait_until(holds: impl Fn() -> bool) -> bool {
+        let begun = std::time::Instant::now();
+        std::iter::repeat_with(holds).take_while(|_| begun.elapsed().as_secs() < 5).any(|held| held)
     }
 
     fn names(dir: &Dir) -> Vec<String> {
@@ -317,6 +325,17 @@ mod tests {
         let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::fs::File::options().write(true).open(&other).unwrap().set_modified(modified).unwrap();
         std::fs::rename(&other, &path).unwrap();
-        assert_ne!(longer, tag(&dir));
+        let replaced = tag(&dir);
+        assert_ne!(longer, replaced);
+        // Other bytes in the file itself, and its date put back.
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        assert!(
+            wait_until(|| {
+                file.write_at(b"longer THAN before", 0).unwrap();
+                file.set_modified(modified).unwrap();
+                tag(&dir) != replaced
+            }),
+            "the tag stays"
+        );
     }
 }

@@ -80,6 +80,7 @@ impl Resolve for Generated {
             source: Source::repeated(self.pattern.clone(), PATTERN_PERIOD),
             len: *size,
             modified: super::http_time(MADE),
+            date_proves: true,
             // The size is all that tells one generated file from another, in every run of the server.
             tag: format!("\"weir-pattern-1-{size:x}\""),
             media_type: media_type::of(name.as_bytes()),

@@ -67,6 +67,8 @@ pub(crate) struct File {
     pub(crate) len: u64,
     /// `None` where the system gives a time that HTTP cannot express.
     pub(crate) modified: Option<SystemTime>,
+    /// Whether `modified` proves a version: no later change can have put it back.
+    pub(crate) date_proves: bool,
     /// A strong entity tag, quotes included: equal tags promise equal bytes.
     pub(crate) tag: String,
     pub(crate) media_type: &'static str,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -53,12 +53,39 @@ pub(crate) fn large() -> (tempfile::TempDir, PathBuf, Config) {
 pub(crate) type Change = fn(&Path);
 
 /// What may happen to a file while it is sent, and whether all that was promised is to arrive.
-pub(crate) const CHANGES: [(&str, Change, bool); 4] = [
+pub(crate) const CHANGES: [(&str, Change, bool); 8] = [
     ("rewritten", |path| write_at(path, LARGE / 2, b"other"), false),
     ("rewritten, and longer", |path| [0, LARGE].iter().for_each(|at| write_at(path, *at, b"other")), false),
+    ("rewritten within, and longer", rewrite_within, false),
+    ("rewritten, and its date put back", rewrite_and_redate, false),
+    ("unlinked", |path| fs::remove_file(path).unwrap(), true),
+    ("replaced", replace, true),
     ("appended to", |path| write_at(path, LARGE, b"more"), true),
     ("given another mode", |path| fs::set_permissions(path, PermissionsExt::from_mode(0o640)).unwrap(), true),
 ];
+
+fn rewrite_within(path: &Path) {
+    write_at(path, LARGE / 2, &vec![b'o'; LARGE as usize / 10]);
+    write_at(path, LARGE, b"more");
+}
+
+/// As `cp -p` does with other bytes of the same size and date.
+fn rewrite_and_redate(path: &Path) {
+    let before = fs::metadata(path).unwrap();
+    let touched = |stat: &fs::Metadata| (stat.ctime(), stat.ctime_nsec());
+    wait_for("the next tick of the file system's clock", || {
+        write_at(path, LARGE / 2, b"other");
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(before.modified().unwrap()).unwrap();
+        touched(&file.metadata().unwrap()) != touched(&before)
+    });
+}
+
+fn replace(path: &Path) {
+    let other = path.with_extension("new");
+    fs::write(&other, "other").unwrap();
+    fs::rename(other, path).unwrap();
+}
 
 fn write_at(path: &Path, offset: u64, bytes: &[u8]) {
     fs::File::options().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use weir_codec::digest::Algorithm;
 use weir_get::GetError;
 use weir_get::http::call::{AtHand, Call};
-use weir_get::http::connection::MAX_WAIT;
 use weir_get::http::exchange::Http;
 use weir_observe::stage_clock::StageClock;
 use weir_observe::thread::process_cpu_now;
@@ -135,6 +134,8 @@ pub struct Setup<'a> {
     pub http: &'a Http,
     /// Set: end, and take away what was stored.
     pub stop: &'a AtomicBool,
+    /// How long in a row it waits when the store asks for it.
+    pub max_wait: Duration,
     /// What is measured.
     pub plan: &'a Plan,
 }
@@ -494,7 +495,7 @@ fn caller_of<'a>(
         stop,
         timeout: TIMEOUT,
         connect_timeout: TIMEOUT,
-        max_wait: MAX_WAIT,
+        max_wait: setup.max_wait,
         retries,
     }
 }

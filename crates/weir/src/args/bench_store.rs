@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::get::parse_wait;
+use super::headings::STORES;
 use super::{StoreArgs, StoreNetworkArgs, Voice, parse_seconds};
 
 const EXAMPLES: &str = "\
@@ -37,6 +39,9 @@ pub struct BenchStore {
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
+    /// Wait at most SECONDS in a row when a store asks for it.
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait, help_heading = STORES)]
+    pub max_wait: Duration,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,

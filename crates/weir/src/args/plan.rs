@@ -10,6 +10,7 @@ use weir_lab::path::Share;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
+use super::get::parse_wait;
 use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, STORES};
 use super::{
     Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within,
@@ -125,6 +126,9 @@ pub struct Plan {
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
+    /// Wait at most SECONDS in a row when a store asks for it.
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait, help_heading = STORES)]
+    pub max_wait: Duration,
 }
 
 /// Flags of weir cp that a forecast of SRC and DST does not hang on: taken, so that a line for cp works with

@@ -83,6 +83,23 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time, or 0, in any unit or none, for none at all.
+pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
+    match seconds(text, &["", "s", "ms"]) {
+        Some(0.0) => Ok(Duration::ZERO),
+        _ => parse_time(text),
+    }
+}
+
+/// A name that a certificate may have: an address, or letters of host names.
+pub(super) fn parse_tls_name(text: &str) -> Result<String, String> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*:".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_letter) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a host name or an address, such as files.example or 192.0.2.7".to_owned()),
+    }
+}
+
 /// A time that is sensible; `expected` says which are.
 pub(super) fn time_within(
     text: &str,
@@ -114,6 +131,14 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_pause_is_0_in_any_unit() {
+        for (text, pause) in [("0", 0), ("0s", 0), ("0ms", 0), ("0.0", 0), ("200ms", 200), ("2", 2000)] {
+            assert_eq!(parse_pause(text), Ok(Duration::from_millis(pause)), "{text}");
+        }
+        assert!(parse_pause("").is_err() && parse_pause("-1").is_err());
+    }
 
     #[test]
     fn no_limit_is_0_and_less_than_a_byte_a_second_is_none() {

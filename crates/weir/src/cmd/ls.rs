@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Instant, SystemTime};
 
 use serde_json::json;
+use url::Url;
 use weir_get::GetError;
 use weir_observe::stage_clock::StageClock;
 use weir_report::escape::escape;
@@ -13,6 +14,7 @@ use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::{Caller, CallerSetup};
 use weir_store::glob::Glob;
+use weir_store::links::StoreLink;
 use weir_store::listing::{self, Listed, Page, PagesSetup};
 use weir_units::Bytes;
 use weir_units::instant;
@@ -62,6 +64,12 @@ fn url(text: &str) -> Result<StoreUrl, Usage> {
     match StoreUrl::parse(text) {
         Some(url) => url.map_err(|bad| Usage(bad.to_string())),
         None => {
+            // A link to an object is for downloads: what stands at its place is named by its store.
+            let link = Url::parse(text).ok().and_then(|link| StoreLink::of(&link));
+            if let Some(StoreLink { url, .. }) = link {
+                let (text, url) = (escape(text), url.to_string());
+                return Err(Usage(format!("cannot list '{text}': weir ls takes it as {}", escape(&url))));
+            }
             let of_what = "weir ls lists object stores: s3://BUCKET/PREFIX";
             let way_out = match schemes::is_link(text) {
                 true => of_what.to_owned(),

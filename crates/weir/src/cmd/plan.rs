@@ -148,7 +148,14 @@ fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
 /// What was asked for; otherwise the bare law where nothing is known that tells transports apart.
 fn means(plan: &args::Plan, measured: bool) -> Vec<Means> {
     if !plan.transports.is_empty() {
-        return plan.transports.iter().map(|by| by.means()).collect();
+        let mut means: Vec<Means> = Vec::new();
+        for by in plan.transports.iter().map(|by| by.means()) {
+            // One that was named twice is one column.
+            if !means.contains(&by) {
+                means.push(by);
+            }
+        }
+        return means;
     }
     let told_apart = measured
         || plan.rtt.is_some()
@@ -199,7 +206,7 @@ fn machine_notes(plan: &Plan, settings: &[(&str, Bytes)]) -> Vec<String> {
     let Some(rtt) = column.path.rtt else { return Vec::new() };
     let note = |(name, allowed): &(&str, Bytes)| {
         let now = Needs::rate_with(*allowed, rtt)?;
-        buffer_note(name, *allowed, needs.buffer, now, column.path.goodput())
+        buffer_note(name, *allowed, needs.buffer, now, column.path.most_of_one())
     };
     settings.iter().filter_map(note).collect()
 }

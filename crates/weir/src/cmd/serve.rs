@@ -22,10 +22,7 @@ use crate::voice::{self, Printed};
 
 /// Serves until SIGINT or SIGTERM; SIGHUP reopens the folder and rereads the certificate.
 pub fn run(serve: &Serve) -> anyhow::Result<u8> {
-    voice::start_log(serve.voice.quiet, serve.voice.verbose);
-    if serve.voice.report.is_some() {
-        return Err(voice::Usage("serve has no run to report; weir get and weir why have".to_owned()).into());
-    }
+    voice::start_log(serve.quiet, serve.verbose);
     raise_descriptors();
     let server = Arc::new(Server::bind(config(serve)).map_err(with_way_out)?);
     let stop = interrupt::stop()?;
@@ -34,7 +31,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     interrupt::while_held(|| flag::register(SIGHUP, Arc::clone(&hung_up)))?;
     let (measured, answers) = match serve.bench {
         Some(listen) => {
-            let (places, answer) = bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?;
+            let (places, answer) = bench::net::server::beside(listen, serve.quiet, Arc::clone(&stop))?;
             (places, Some(threads::start("bench", answer)?))
         }
         None => (Vec::new(), None),
@@ -44,8 +41,8 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     if let (Some(path), Some(pem)) = (&serve.save_cert, server.certificate_pem()) {
         output::write(path, pem.as_bytes())?;
     }
-    // Who closed stdout has not asked for that, unless it was by --json.
-    if !serve.voice.quiet && (serve.voice.json || !stdout::was_closed()) {
+    // Who closed stdout has not asked for that.
+    if !serve.quiet && !stdout::was_closed() {
         announce(serve, server.addresses(), &measured).printed("where the server listens")?;
     }
     server.run();
@@ -108,7 +105,7 @@ fn config(serve: &Serve) -> Config {
         limit_rate: serve.limit_rate.0,
         delay: serve.delay.unwrap_or_default(),
         send_buffer: serve.send_buffer,
-        connections_at_once: serve.at_once,
+        connections_at_once: serve.at_once.map(|most| most as usize),
         max_connections: serve.max_connections.map(|most| most as usize),
         drain: serve.drain,
         ..Config::new(Content::Dir(serve.root.clone()))
@@ -196,6 +193,18 @@ mod tests {
         assert!(accepted("serve . --tls --save-cert made.pem"));
         assert!(accepted("serve . --tls --cert cert.pem --key key.pem"));
         assert!(!accepted("serve . --tls --cert cert.pem --key key.pem --save-cert made.pem"));
+    }
+
+    #[test]
+    fn values_that_no_server_could_honour_are_usage() {
+        let accepted = |words: &[&str]| Line::try_parse_from([&["serve", "."][..], words].concat()).is_ok();
+        assert!(accepted(&["--drain", "0", "--delay", "0", "--at-once", "1"]));
+        for words in [["--at-once", "0"], ["--max-connections", "0"], ["--drain", "-1"]] {
+            assert!(!accepted(&words), "{words:?}");
+        }
+        for (name, is_name) in [("files.test", true), ("*.test", true), ("", false), ("a b", false)] {
+            assert_eq!(accepted(&["--tls", "--tls-name", name]), is_name, "{name:?}");
+        }
     }
 
     #[test]

@@ -247,6 +247,24 @@ fn flags_that_cannot_be_right_are_refused() {
 }
 
 #[test]
+fn a_transport_named_twice_is_one_column() {
+    let sandbox = Sandbox::new();
+    let named = ["--link", "1M", "--transport", "tcp,tcp", "--transport", "tcp", "--json"];
+    let record = plan(&sandbox, &named).succeeds().json();
+    assert_eq!(record["plan"]["columns"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_disk_or_loss_that_holds_is_no_matter_of_buffers() {
+    let sandbox = Sandbox::new();
+    let path = ["--link", "10Gbit", "--rtt", "1s"];
+    for held in [["--disk", "1k"], ["--loss", "1%"]] {
+        let said = text(&plan(&sandbox, &[&path[..], &held[..]].concat()));
+        assert!(!said.contains("holds one connection"), "{said}");
+    }
+}
+
+#[test]
 fn files_that_cannot_be_measured_are_named() {
     let sandbox = Sandbox::new();
     sandbox.write("empty", "");
@@ -256,7 +274,10 @@ fn files_that_cannot_be_measured_are_named() {
     let best = &record["plan"]["best"][0];
     assert_eq!((best["transport"].as_str(), best["whole_limit"].as_str()), (Some("tcp"), Some("latency")));
     assert!((0.1..1.0).contains(&best["seconds"].as_f64().unwrap()), "{best}");
-    assert!(text(&plan(&sandbox, &["empty", "--link", "1M"])).contains("the file is empty"));
+    let empty = text(&plan(&sandbox, &["empty", "--link", "1M"]));
+    assert!(empty.contains("the file is empty"), "{empty}");
+    // Nothing was measured that would speak for a codec.
+    assert!(empty.contains("best over 1 MB/s: none"), "{empty}");
     plan(&sandbox, &[".", "--link", "1M"]).fails(2, &["is a directory"]);
     plan(&sandbox, &["/dev/null", "--link", "1M"]).fails(2, &["is not a regular file"]);
 }

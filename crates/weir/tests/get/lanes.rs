@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{MIB, Object, Relay, Sandbox, Server, WEIR, pattern, wait_for};
+use support::{MIB, Object, Relay, Sandbox, Server, WEIR, pattern, skip, wait_for};
 
 /// A server of one object.
 fn serve(object: Object) -> Server {
@@ -103,6 +103,32 @@ fn lanes_come_by_themselves_where_each_connection_is_capped() {
         assert!(sandbox.read("out") == pattern(size, 1));
         assert!(record["files"][0]["connections"].as_u64().unwrap() >= 2, "{record:#}");
     }
+}
+
+/// New lanes make their handshakes while those that are there bring objects: that proves nothing of either.
+#[test]
+fn lanes_for_small_files_come_by_themselves_over_a_long_path() {
+    let sandbox = Sandbox::new();
+    let possible = sandbox.weir(WEIR, ["lab", "shell", "--", "true"]).run();
+    if !possible.status.success() {
+        return skip(&possible.stderr);
+    }
+    std::fs::create_dir(sandbox.path("files")).unwrap();
+    let names: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+    for name in &names {
+        sandbox.write(format!("files/{name}").as_str(), pattern(3000, 1));
+    }
+    sandbox.write("names", names.join("\n") + "\n");
+    let script = "sed \"s|^|$WEIR_LAB_URL/|\" names >list
+        \"$0\" get -i list -o auto/ --json >auto.json && \"$0\" get -i list -o most/ -j 64 --json >most.json";
+    let lab = ["lab", "shell", "--delay", "40ms", "--serve", "files", "--", "sh", "-c", script, WEIR];
+    sandbox.weir(WEIR, lab).run().succeeds();
+    let [auto, most] = ["auto.json", "most.json"]
+        .map(|name| serde_json::from_slice::<serde_json::Value>(&sandbox.read(name)).unwrap());
+    let seconds = |record: &serde_json::Value| record["seconds"].as_f64().unwrap();
+    let lanes = auto["connections"].as_u64().unwrap();
+    let (took, least) = (seconds(&auto), seconds(&most));
+    assert!(lanes > 12 || took <= 2.5 * least, "{lanes} connections, {took} s instead of {least} s");
 }
 
 #[test]

@@ -46,6 +46,14 @@ fn keys_come_out_right_whatever_the_pages_are_like() {
 }
 
 #[test]
+fn a_link_to_an_object_is_answered_with_its_address() {
+    let sandbox = Sandbox::new();
+    let link = "https://b.s3.eu-north-1.amazonaws.com/a/k";
+    let run = sandbox.weir(support::WEIR, ["ls", link]).run();
+    run.fails(2, &["cannot list", "weir ls takes it as s3://b/a/k"]);
+}
+
+#[test]
 fn folders_patterns_and_names() {
     let objects: [(&str, &[u8]); 6] = [
         ("logs/a.gz", b"1"),

@@ -423,6 +423,22 @@ fn a_date_that_a_part_leaves_out_is_asked_for_by_itself() {
     assert!(server.requests_from(0).iter().any(|request| request.field("if-range").is_some()));
 }
 
+/// What `cp -p` does to a file of the server's: other bytes in it, of its size and date.
+#[test]
+fn a_file_rewritten_under_its_date_is_another_version() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("www")).unwrap();
+    let path = sandbox.write("www/x", pattern(4 * MIB, 1));
+    let server = sandbox.serve("www", &[]);
+    sandbox.begin_and_interrupt(&server.url("x"), &[]);
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let other = pattern(4 * MIB, 2);
+    fs::write(&path, &other).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    sandbox.get([&server.url("x"), "-o", "out"]).run().succeeds();
+    assert!(sandbox.read("out") == other, "a mixed file");
+}
+
 /// A name that leads to one mirror after the other: what the part is of is still where that came from.
 #[test]
 fn a_resume_goes_back_to_the_mirror_of_its_part() {

@@ -47,7 +47,14 @@ pub fn run(bench: &BenchStore) -> anyhow::Result<u8> {
         true => url.key.clone(),
         false => format!("{}/", url.key),
     };
-    let setup = Setup { store: &*store, prefix: &prefix, http: &http, stop: &progress.stop, plan: &plan };
+    let setup = Setup {
+        store: &*store,
+        prefix: &prefix,
+        http: &http,
+        stop: &progress.stop,
+        max_wait: bench.max_wait,
+        plan: &plan,
+    };
     let measured = measure::run(&setup, &mut |what, index, count| progress.next(what, index, count));
     progress.clear();
     let measured = measured.map_err(|failed| {

@@ -89,7 +89,8 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
     let words = EndWords { both: &plan.store, ends: &plan.ends, network: &plan.network };
     let ends = StoreEnds::open(words, from, to, stop)?;
     let direction = direction(&ends);
-    let mut tally = Tally::new(direction, ends.main().store.uploads().bounds(), &choice);
+    let bounds = ends.main().store.uploads().bounds();
+    let mut tally = Tally::new(direction, bounds, &choice, plan.max_wait);
     let mut notes = count(plan.size, &between, &ends, &mut tally, stop)?;
     notes.extend(tally.notes());
     let mut requests = tally.requests;

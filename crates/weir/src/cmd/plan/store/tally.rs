@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_observe::stage_clock::StageClock;
 use weir_store::address::StoreUrl;
+use weir_store::caller::CallerSetup;
 use weir_store::cost::{Direction, Requests};
 use weir_store::environment::End;
 use weir_store::tree::across::takes_key;
@@ -33,6 +34,7 @@ pub struct Tally<'a> {
     bounds: Bounds,
     choice: &'a Choice,
     rules: Rules,
+    max_wait: Duration,
     /// Symbolic links, which no store holds.
     links: u64,
     /// Files that no key can be called as, or keys that no file can.
@@ -40,11 +42,13 @@ pub struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    /// Nothing yet, of a copy that goes this way, into a store with these bounds.
-    pub fn new(direction: Direction, bounds: Bounds, choice: &'a Choice) -> Tally<'a> {
+    /// Nothing yet, of a copy that goes this way, into a store with these bounds; waits at most so long in a
+    /// row when a store asks for it.
+    pub fn new(direction: Direction, bounds: Bounds, choice: &'a Choice, max_wait: Duration) -> Tally<'a> {
         // What the target has is not known, so a rule that goes by it leaves nothing out.
         let rules = Rules { existing: false, ..choice.rules.clone() };
-        Tally { requests: Requests::default(), direction, bounds, choice, rules, links: 0, unholdable: 0 }
+        let requests = Requests::default();
+        Tally { requests, direction, bounds, choice, rules, max_wait, links: 0, unholdable: 0 }
     }
 
     /// One object, whatever the rules say.
@@ -93,7 +97,8 @@ impl<'a> Tally<'a> {
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<()> {
         let clock = StageClock::new(Instant::now());
-        let caller = asked_store::caller(&end.http, &clock, stop);
+        let max_wait = self.max_wait;
+        let caller = CallerSetup { max_wait, ..asked_store::caller(&end.http, &clock, stop) };
         let shown = from.with_key("").to_string();
         let of_source = |error: anyhow::Error| match to {
             Some(_) => store_ends::of_end(error, End::Source),
@@ -192,7 +197,7 @@ mod tests {
         std::fs::write(folder.path().join("a"), "abc").unwrap();
         let (from, to) = ([folder.path().join("")], StoreUrl::parse("s3://b/").unwrap().unwrap());
         let walked = |stop: bool| {
-            let mut tally = Tally::new(Direction::Up, BOUNDS, &choice);
+            let mut tally = Tally::new(Direction::Up, BOUNDS, &choice, plan.max_wait);
             let ended = tally.walk(&from, &to, &AtomicBool::new(stop));
             (ended.is_ok(), tally.requests.objects)
         };
