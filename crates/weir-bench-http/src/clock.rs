@@ -19,7 +19,7 @@ const KEPT: u64 = 10_000_000;
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    /// The last look that was stored, by the machine's clock.
+    /// When the last stored look was taken, by the machine's clock.
     seen: AtomicU64,
     /// How long the process was stopped.
     away: AtomicU64,

@@ -7,8 +7,8 @@
 //! what the first look saw.
 
 use std::io;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -256,18 +256,9 @@ impl Crew {
         work: &(impl Fn(usize, &mut Vec<u8>) + Sync),
         drive: impl FnOnce(&dyn Fn(usize) -> Duration) -> T,
     ) -> io::Result<T> {
-        // All begin together, and none where the system refuses one.
-        let begin = OnceLock::new();
-        let serve = || {
-            if *begin.wait() {
-                self.serve(work);
-            }
-        };
+        let serve = || self.serve(work);
         std::thread::scope(|scope| {
-            let start = |_| threads::start_scoped(scope, "codec", serve).map(drop);
-            let started = (0..self.threads).try_for_each(start);
-            let _ = begin.set(started.is_ok());
-            started?;
+            threads::start_all(scope, "codec", std::iter::repeat_n(serve, self.threads))?;
             let result = drive(&|count| self.pass(count));
             self.over.store(true, Relaxed);
             self.start.wait();

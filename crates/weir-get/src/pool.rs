@@ -474,8 +474,8 @@ impl Pool {
         self.lock().active.retain(|transfer| transfer.job != job);
     }
 
-    /// A small object is done by a lane that has `brought` so many before; the ramp may want another number
-    /// of lanes now.
+    /// A lane that had finished `brought` small objects has finished another one. The ramp may now want more
+    /// lanes, or fewer.
     pub(crate) fn on_small_object(&self, now: Instant, brought: u32) {
         let mut state = self.lock();
         let waiting = state.queue.len();

@@ -12,8 +12,8 @@ const FIRST: u32 = 6;
 /// A round must finish this many objects per lane before it is judged.
 const ROUND: u32 = 6;
 
-/// Lanes that were added make their handshakes first, TCP's and TLS's: a round begins when each has brought
-/// an object, or after this many objects per lane, as some may never bring one.
+/// New lanes begin with handshakes, TCP's and TLS's. So a round begins once each of them has finished an
+/// object, or after this many objects per lane, since some may never finish one.
 const STARTING: u32 = 3;
 
 /// And take this long: shorter rounds are noise.
@@ -31,7 +31,7 @@ const WORTH: f64 = 1.15;
 pub struct Ramp {
     max: u32,
     lanes: u32,
-    /// Lanes that were added and have brought nothing yet, and the objects that came since.
+    /// New lanes that have finished nothing yet, and the objects finished since they were added.
     starting: (u32, u32),
     round: Option<(Instant, u32)>,
     last_rate: f64,
@@ -50,8 +50,8 @@ impl Ramp {
         Ramp { max, lanes, starting: (0, 0), round: None, last_rate: 0.0, settled: max <= 1 }
     }
 
-    /// A small object is finished by a lane that has `brought` so many before; `waiting` more are queued.
-    /// Returns the lanes wanted, if that changed.
+    /// A lane that had finished `brought` small objects has finished another one; `waiting` more are queued.
+    /// Returns the number of lanes wanted, if that changed.
     pub(crate) fn on_object(&mut self, now: Instant, brought: u32, waiting: usize) -> Option<u32> {
         if self.settled || waiting as u64 <= u64::from(self.lanes) {
             return None;
@@ -70,7 +70,7 @@ impl Ramp {
             return None;
         };
         *count += 1;
-        // Answers come in batches, one of each lane: what counts a part of one compares nothing.
+        // Answers come in batches, one from each lane: a rate over part of a batch cannot be compared.
         if !count.is_multiple_of(self.lanes) {
             return None;
         }

@@ -115,12 +115,13 @@ impl Path {
         Rate(self.link.0 * (1.0 - self.loss))
     }
 
-    /// What loss leaves one connection, whatever its buffers; `None` where it binds nothing.
+    /// The rate to which loss holds one connection, whatever its buffers; `None` without loss, or without a
+    /// round trip.
     fn loss_of_one(&self) -> Option<Rate> {
         self.rtt.and_then(|rtt| loss_bound(SEGMENT, rtt, self.loss))
     }
 
-    /// What one connection carries at most, however large its buffers: the link, loss and the disks decide.
+    /// The most that one connection can carry, however large its buffers: what link, loss and disks allow.
     pub fn most_of_one(&self) -> Rate {
         let known = [self.loss_of_one(), self.source, self.disk].into_iter().flatten();
         Rate(known.map(|rate| rate.0).fold(self.goodput().0, f64::min))

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio_rustls::TlsAcceptor;
+use weir_units::counted;
 
 use crate::activity::Activity;
 use crate::certificate::Tls;
@@ -149,7 +150,8 @@ impl Server {
         }
         let cut = self.site.connections.answering();
         if cut > 0 {
-            tracing::warn!("the time to end is over: {cut} connections are cut in the middle of an answer");
+            let cut = counted(cut as u64, "connection");
+            tracing::warn!("the time to end is over: {cut} cut in the middle of an answer");
         }
     }
 

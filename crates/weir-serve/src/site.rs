@@ -168,7 +168,7 @@ impl Site {
         self.note(client, &Shown(request), &answer);
         let source = match entry {
             Entry::File(file) if self.takes_a_while(&answer) && file.may_grow(now) => {
-                Some(file.source.remembering_samples())
+                Some(file.source.remembering_samples(answer.body_len()))
             }
             Entry::File(file) => Some(file.source),
             _ => None,

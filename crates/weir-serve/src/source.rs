@@ -20,8 +20,10 @@ use weir_units::plain;
 pub(crate) const LAST: u64 = 16 * 1024;
 /// How many bytes are compared in each place to tell that a file was only appended to: some lines of a log.
 const PROBE: u64 = 4 * 1024;
-/// In about how many places from the first byte to the last one: what was written between two of them goes
-/// unnoticed, and each may have to be fetched from the disk.
+/// The file is looked at in one more place for so many bytes of an answer, up to [`PLACES`]: where memory has
+/// the page, that takes a few per cent of the time in which they are sent. A write between two places goes
+/// unnoticed.
+const STRIDE: u64 = 1 << 20;
 const PLACES: u64 = 32;
 
 /// Why a file ends early.
@@ -35,8 +37,8 @@ pub(crate) struct Source {
     period: Option<u64>,
     /// For a file, which others may write.
     opened: Option<Arc<Opened>>,
-    /// A hash of some of the file's pages, where they were looked at.
-    samples: Option<u64>,
+    /// In how many places the file was looked at, if it was, and a hash of what was there.
+    samples: Option<(u64, u64)>,
 }
 
 /// A file as it was when it was opened.
@@ -59,11 +61,13 @@ impl Source {
         Source { file, period: Some(period), opened: None, samples: None }
     }
 
-    /// The same for an answer that takes a while: some of the file's pages are remembered, which tells later
-    /// whether it was only appended to. May wait for the disk.
-    pub(crate) fn remembering_samples(mut self) -> Source {
-        let samples = self.opened.as_ref().and_then(|opened| self.hash_samples(opened.len()).ok());
-        // What somebody wrote meanwhile may not be of what was opened.
+    /// The same for an answer of `len` bytes that takes a while: some of the file's pages are remembered,
+    /// which tells later whether it was only appended to. May wait for the disk.
+    pub(crate) fn remembering_samples(mut self, len: u64) -> Source {
+        let places = (len / STRIDE).clamp(1, PLACES);
+        let hash = self.opened.as_ref().and_then(|opened| self.hash_samples(opened.len(), places).ok());
+        let samples = hash.map(|hash| (places, hash));
+        // If somebody wrote meanwhile, the samples may not be of what was opened.
         self.samples = samples.filter(|_| self.is_untouched());
         self
     }
@@ -137,8 +141,10 @@ impl Source {
     pub(crate) fn check(&self) -> io::Result<()> {
         let Some(opened) = &self.opened else { return Ok(()) };
         let now = fstat(&self.file).map_err(|err| self.fails(plain(&err.into())))?;
-        let has_its_samples =
-            || self.samples.is_some() && self.hash_samples(opened.len()).ok() == self.samples;
+        let has_its_samples = || {
+            self.samples
+                .is_some_and(|(places, hash)| self.hash_samples(opened.len(), places).ok() == Some(hash))
+        };
         let is_longer = now.st_size > opened.stat.st_size;
         if opened.is_still(&now) || is_longer && has_its_samples() {
             return Ok(());
@@ -146,13 +152,13 @@ impl Source {
         Err(self.fails("the file changed while it was sent"))
     }
 
-    /// A hash of the first, the last, and some between of the file's first `len` bytes.
-    fn hash_samples(&self, len: u64) -> io::Result<u64> {
+    /// A hash of the last of the file's first `len` bytes, and of those in about so many places before.
+    fn hash_samples(&self, len: u64, places: u64) -> io::Result<u64> {
         let mut hasher = DefaultHasher::new();
         let mut probe = [0; PROBE as usize];
         let probe = &mut probe[..len.min(PROBE) as usize];
         let last = len.saturating_sub(PROBE);
-        let stride = (last / PLACES).max(PROBE);
+        let stride = (last / places).max(PROBE);
         for offset in (0..last).step_by(stride as usize).chain([last]) {
             self.fill(probe, offset)?;
             hasher.write(probe);
@@ -220,9 +226,9 @@ impl Opened {
         self.stat.st_size as u64
     }
 
-    /// Whether nobody has written to the file: its date may have been put back since (`cp -p` over it), which
-    /// moves the time of the last status change. So do another mode or owner, and a link made or removed, as
-    /// by a file that is renamed over this one: they are seen in what else they change.
+    /// Whether nobody has written to the file. After a write, the date may have been put back (`cp -p` over
+    /// it), but that moves the time of the last status change. A new mode, owner or number of links moves it
+    /// as well, such as when another file is renamed over this one; those can be told by the change itself.
     fn is_still(&self, now: &Stat) -> bool {
         let written = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         let touched = |stat: &Stat| (stat.st_ctime, stat.st_ctime_nsec);
@@ -258,12 +264,12 @@ mod tests {
         let path = folder.path().join("log");
         let append = || fs::File::options().append(true).open(&path).unwrap().write_all(b"more").unwrap();
         fs::write(&path, "first").unwrap();
-        let (without, source) = (open(&path), open(&path).remembering_samples());
+        let (without, source) = (open(&path), open(&path).remembering_samples(0));
         append();
         assert!(source.check().is_ok() && without.check().is_err());
         // Rewritten before its samples were taken.
         let source = open(&path);
         fs::write(&path, "another, and longer").unwrap();
-        assert!(source.remembering_samples().check().is_err());
+        assert!(source.remembering_samples(0).check().is_err());
     }
 }

@@ -292,7 +292,7 @@ fn answers_that_are_cut_are_told_of() {
     let mut said = String::new();
     log.rewind().unwrap();
     log.read_to_string(&mut said).unwrap();
-    assert!(said.contains("1 connections are cut"), "{said}");
+    assert!(said.contains("1 connection cut in the middle of an answer"), "{said}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! refusal is reported in the words below.
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use rustix::process::{Resource, getrlimit};
@@ -23,6 +24,23 @@ pub fn start_scoped<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
     Builder::new().name(name.to_owned()).spawn_scoped(scope, work).map_err(refused)
+}
+
+/// Starts a thread of this name for each of `works` within a scope. All begin together, and none where the
+/// system refuses one: those that were started then end with `None`.
+pub fn start_all<'scope, T: Send + 'scope, W: FnOnce() -> T + Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    works: impl IntoIterator<Item = W>,
+) -> io::Result<Vec<ScopedJoinHandle<'scope, Option<T>>>> {
+    let begin = Arc::new(OnceLock::<bool>::new());
+    let start = |work: W| {
+        let begin = Arc::clone(&begin);
+        start_scoped(scope, name, move || (*begin.wait()).then(work))
+    };
+    let started: io::Result<Vec<_>> = works.into_iter().map(start).collect();
+    let _ = begin.set(started.is_ok());
+    started
 }
 
 /// The system's refusal of a thread, in [`words`].

@@ -1,10 +1,10 @@
 //! What several threads get together, each on a processor and on memory of its own.
 
 use std::io;
-use std::sync::{Barrier, OnceLock};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use weir_units::threads::start_scoped;
+use weir_units::threads::start_all;
 
 use super::arena::Line;
 use super::{kernel, place};
@@ -84,28 +84,18 @@ fn together(
     if stride == 0 || each == 0 {
         return Ok(0.0);
     }
-    // All begin together, and none where the system refuses one.
-    let begin: OnceLock<bool> = OnceLock::new();
-    let start = Barrier::new(threads);
+    let start = &Barrier::new(threads);
+    let parts = lines.chunks_exact_mut(stride).take(threads).enumerate();
+    let works = parts.map(|(index, part)| {
+        move || {
+            // Where that is not allowed the scheduler spreads them, as it does for any program.
+            let _ = cpus.get(index % cpus.len().max(1)).is_some_and(|cpu| place::pin(*cpu));
+            alone(&mut part[..each], work, start, span)
+        }
+    });
     std::thread::scope(|scope| {
-        let workers: io::Result<Vec<_>> = lines
-            .chunks_exact_mut(stride)
-            .take(threads)
-            .enumerate()
-            .map(|(index, part)| {
-                let (begin, start) = (&begin, &start);
-                start_scoped(scope, "mem", move || {
-                    if !*begin.wait() {
-                        return 0.0;
-                    }
-                    // Where that is not allowed the scheduler spreads them, as it does for any program.
-                    let _ = cpus.get(index % cpus.len().max(1)).is_some_and(|cpu| place::pin(*cpu));
-                    alone(&mut part[..each], work, start, span)
-                })
-            })
-            .collect();
-        let _ = begin.set(workers.is_ok());
-        Ok(workers?.into_iter().map(|worker| worker.join().unwrap_or(0.0)).sum())
+        let workers = start_all(scope, "mem", works)?;
+        Ok(workers.into_iter().filter_map(|worker| worker.join().ok().flatten()).sum())
     })
 }
 

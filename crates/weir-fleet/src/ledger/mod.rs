@@ -165,7 +165,7 @@ pub enum WaitReason {
     Held,
     /// The plan is not written to its end.
     Planning,
-    /// The plan is not written to its end, and nobody is heard of who writes it.
+    /// The plan is incomplete, and nothing is heard from whoever was writing it.
     Abandoned,
 }
 

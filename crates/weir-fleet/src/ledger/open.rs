@@ -19,7 +19,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest: a database that is back is noticed by all workers within this time.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often a wait looks for a signal.
+/// How often a wait checks for a signal.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// How long an answer may take after a signal: time to give back what is held, where the ledger answers.

@@ -189,9 +189,9 @@ fn refused(err: Errno) -> Entry {
     }
 }
 
-/// Strong: whoever writes to a file moves the time of its last status change, which nobody can set, unless
-/// with the clock. The date alone would stay where it is put back: `cp -p` over the file. Without the inode,
-/// a file that was replaced by one of its size and dates would keep its tag.
+/// Strong: every write moves the time of the last status change, which can only be set along with the
+/// system's clock. The date alone can be put back, as by `cp -p` over the file. Without the inode, a file
+/// that was replaced by one of the same size and dates would keep its tag.
 fn entity_tag(stat: &Stat) -> String {
     let Stat { st_ino, st_size, st_mtime, st_mtime_nsec, st_ctime, st_ctime_nsec, .. } = stat;
     format!("\"{st_ino:x}-{st_size:x}-{st_mtime:x}.{st_mtime_nsec:x}-{st_ctime:x}.{st_ctime_nsec:x}\"")

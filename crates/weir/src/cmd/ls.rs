@@ -64,7 +64,7 @@ fn url(text: &str) -> Result<StoreUrl, Usage> {
     match StoreUrl::parse(text) {
         Some(url) => url.map_err(|bad| Usage(bad.to_string())),
         None => {
-            // A link to an object is for downloads: what stands at its place is named by its store.
+            // A link to an object is for downloads; listing wants the address of its store.
             let link = Url::parse(text).ok().and_then(|link| StoreLink::of(&link));
             if let Some(StoreLink { url, .. }) = link {
                 let (text, url) = (escape(text), url.to_string());
