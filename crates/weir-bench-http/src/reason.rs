@@ -75,8 +75,9 @@ reasons! {
     Exhausted, Connect, "no-local-port", "no local port or descriptor left";
     /// Any other failure of a connect.
     NotConnected, Connect, "not-connected", "not connected";
-    /// Reset before the first byte of the answer: the server closed it without reading the request.
-    ClosedUnread, Read, "closed-unread", "reset before the answer, request unread";
+    /// Reset before the first byte of the answer: the server closed it with the request unread, or aborted
+    /// it, which of the two a reset does not tell.
+    ClosedUnread, Read, "closed-unread", "reset before the answer";
     /// An orderly end before the first byte of the answer.
     ClosedUnanswered, Read, "closed-unanswered", "closed without an answer";
     /// Reset within the answer.

@@ -122,14 +122,12 @@ fn payload(block: u32, repeating: bool, streams: &[Stream]) -> Vec<u8> {
 }
 
 /// Counts as lost what the sender of a whole test sent after the last datagram that came: by the datagrams
-/// alone a receiver cannot know of it. One that does not drain its socket is told so where nothing came.
-fn count_the_tail(sent: &Sum, received: &mut Sum, drains: bool) {
+/// alone a receiver cannot know of it.
+fn count_the_tail(sent: &Sum, received: &mut Sum) {
     let (Some(sent), Some(received)) = (&sent.udp, &mut received.udp) else { return };
     let unseen = sent.packets.saturating_sub(received.packets);
-    if drains || received.packets == 0 {
-        received.packets += unseen;
-        received.lost = received.lost.saturating_add(unseen);
-    }
+    received.packets += unseen;
+    received.lost = received.lost.saturating_add(unseen);
 }
 
 /// Why the data stopped.
@@ -512,6 +510,17 @@ impl Run {
         }
     }
 
+    /// Whether all that `remote` did not see of a stream was lost. iperf3 takes in nothing after its client's
+    /// word, so some was still on its way; where nothing came at all it was lost, unless other streams made
+    /// up the bytes that end the test before this one's socket was read.
+    fn drains(&self, remote: &Results, received: &Sum) -> bool {
+        let sent = self.streams.iter().filter(|stream| stream.connection.sends);
+        let mut theirs = sent.filter_map(|stream| remote.stream(stream.connection.id));
+        let nothing = received.udp.is_none_or(|udp| udp.packets == 0);
+        let by_bytes = self.parameters().budget().is_some();
+        remote.copies.is_some() || nothing && (!by_bytes || theirs.all(|stream| stream.bytes == 0))
+    }
+
     fn stream_outcome(&self, at: usize, remote: Option<&Results>) -> StreamOutcome {
         let stream = &self.streams[at];
         let own = Some(self.own_sum(at));
@@ -536,10 +545,10 @@ impl Run {
             }
         });
         let (sent, mut received) = if stream.connection.sends { (own, theirs) } else { (theirs, own) };
-        // iperf3 takes in nothing after its client's word: of what it did not see some was still on its way.
-        let drains = !stream.connection.sends || remote.is_some_and(|remote| remote.copies.is_some());
-        if let (0, Some(sent), Some(received)) = (self.parameters().omit, &sent, &mut received) {
-            count_the_tail(sent, received, drains);
+        if let (0, Some(sent), Some(received)) = (self.parameters().omit, &sent, &mut received)
+            && (!stream.connection.sends || remote.is_some_and(|remote| self.drains(remote, received)))
+        {
+            count_the_tail(sent, received);
         }
         let seen = self.watch.seen(stream.connection.id).cloned().unwrap_or_default();
         StreamOutcome {

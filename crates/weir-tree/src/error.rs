@@ -61,6 +61,14 @@ pub enum TreeError {
         /// The entry.
         name: Name,
     },
+    /// The unfinished file of the entry lost its name before it was complete.
+    #[error("the unfinished file of {name} at the target was {fate}; copy it again")]
+    Unplaced {
+        /// The entry.
+        name: Name,
+        /// `removed`, `replaced by another file`.
+        fate: &'static str,
+    },
     /// The walk had the entry in a listing, and it was gone when the walk came to it, or when it was read.
     #[error("{name} vanished while the tree was read")]
     Vanished {

@@ -126,6 +126,23 @@ fn a_name_that_is_too_long_for_the_file_system_is_named() {
 }
 
 #[test]
+fn what_became_of_a_part_is_told() {
+    let HostileRoot { root, target, .. } = &place();
+    let beside = root.join(".x.weir-part");
+    for (is_replaced, fate) in [(false, "removed"), (true, "replaced by another file")] {
+        let part = target.part(&file("x"), false, |_| true).unwrap();
+        part.write_at(0, b"abc").unwrap();
+        fs::remove_file(&beside).unwrap();
+        if is_replaced {
+            fs::write(&beside, "another's").unwrap();
+        }
+        let words = part.finish(&file("x")).unwrap_err().to_string();
+        assert_eq!(words, format!("the unfinished file of x at the target was {fate}; copy it again"));
+        assert!(!root.join("x").exists());
+    }
+}
+
+#[test]
 fn a_part_is_adopted_only_if_it_can_only_be_ours() {
     let HostileRoot { outside, root, target, .. } = &place();
     let part = target.part(&file("x"), false, |_| true).unwrap();

@@ -136,20 +136,25 @@ pub(crate) fn on_signals(
 
 /// Begins to catch signals while those that end a program wait. signal-hook has its handler in place a moment
 /// before that knows what to do (`register` in its documentation), and one that came in between was lost.
-#[allow(unsafe_code, reason = "the thread's mask of signals has no safe call")]
 pub(crate) fn while_held<T>(begin: impl FnOnce() -> T) -> T {
-    let held = set_of(&[SIGINT, SIGTERM, SIGHUP]);
+    while_blocked(&[SIGINT, SIGTERM, SIGHUP], begin)
+}
+
+/// Does this while these signals wait, as far as they are meant for this thread.
+#[allow(unsafe_code, reason = "the thread's mask of signals has no safe call")]
+pub(crate) fn while_blocked<T>(signals: &[i32], act: impl FnOnce() -> T) -> T {
+    let blocked = set_of(signals);
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised, and `before` is written by the call that blocks and read once that
     // succeeded.
-    let is_held =
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, before.as_mut_ptr()) == 0 };
-    let begun = begin();
-    if is_held {
+    let is_blocked =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, before.as_mut_ptr()) == 0 };
+    let done = act();
+    if is_blocked {
         // SAFETY: as above.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     }
-    begun
+    done
 }
 
 #[allow(unsafe_code, reason = "a set of signals has no safe calls")]

@@ -1,5 +1,6 @@
 //! `--tui`: the terminal of the live view. What it shows is weir-report's; here are its modes, its keys, and
-//! how it is given back: when the run is over, on an error, on a panic, on SIGINT, SIGTERM and SIGHUP.
+//! how it is given back: when the run is over, on an error, on a panic, on SIGINT, SIGTERM and SIGHUP. So is
+//! a terminal that only keys are read from ([`take_keys`]).
 //!
 //! The view has a thread of its own, so that a terminal which is slow, or stopped, holds no byte. It is drawn
 //! on /dev/tty, and keys are read from there: stdin, which may be data, is left alone.
@@ -24,7 +25,7 @@ use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcgetwinsize,
     tcsetattr,
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTTOU};
 use signal_hook::iterator::Signals;
 use weir_report::tui::state::LiveState;
 use weir_report::tui::{Look, Scene};
@@ -50,7 +51,10 @@ const LINES: usize = 1000;
 const CTRL_Z: u8 = 0x1a;
 const CTRL_L: u8 = 0x0c;
 
-/// The terminal while the view has it.
+/// What a special key is that does nothing (_POSIX_VDISABLE).
+const DISABLED: u8 = 0;
+
+/// The terminal while the view has it, or its keys are read.
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
 
 /// The log while the view is there.
@@ -59,6 +63,8 @@ static LOG: Mutex<Option<Log>> = Mutex::new(None);
 struct Held {
     terminal: File,
     before: Termios,
+    /// What it is sent when it is given back.
+    leave: &'static [u8],
 }
 
 /// Lines that would have gone to stderr.
@@ -157,10 +163,10 @@ impl<S: Scene> Drop for Screen<S> {
     }
 }
 
-/// What SIGINT and SIGTERM set from now on, for a command that may have a live view: with one SIGHUP
-/// counts too, and the terminal is given back first.
-pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
-    if !view {
+/// What SIGINT and SIGTERM set from now on, for a command that may change the modes of the terminal, for a
+/// live view or to read keys: where it does SIGHUP counts too, and the terminal is given back first.
+pub fn stop_beside(changes_modes: bool) -> anyhow::Result<Arc<AtomicBool>> {
+    if !changes_modes {
         return interrupt::stop();
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -219,12 +225,29 @@ pub fn take_line(line: &str, asked: bool) -> bool {
 }
 
 /// Gives the terminal back as it was. Whoever comes second finds nothing to do.
-fn restore() {
-    if let Some(Held { mut terminal, before }) = HELD.lock().take() {
-        // A terminal that went away needs nothing back.
-        let _ = terminal.write_all(LEAVE);
-        let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
+pub fn restore() {
+    if let Some(Held { mut terminal, before, leave }) = HELD.lock().take() {
+        // The signal would stop a job in the background, and one may go there between question and call.
+        interrupt::while_blocked(&[SIGTTOU], || {
+            // A terminal that went away needs nothing back.
+            let _ = terminal.write_all(leave);
+            // In the background the modes are those of the shell, or of another job.
+            if is_foreground(&terminal) {
+                let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
+            }
+        });
     }
+}
+
+/// Keys of this terminal come one by one and unseen from now on, until [`restore`]; Ctrl-C and Ctrl-Z stay
+/// its own.
+pub fn take_keys(terminal: impl AsFd) -> io::Result<()> {
+    let terminal = File::from(terminal.as_fd().try_clone_to_owned()?);
+    let mut held = HELD.lock();
+    let before = tcgetattr(&terminal)?;
+    tcsetattr(&terminal, OptionalActions::Now, &one_by_one(&before))?;
+    *held = Some(Held { terminal, before, leave: b"" });
+    Ok(())
 }
 
 fn open<S: Scene>(scene: S) -> io::Result<Screen<S>> {
@@ -260,28 +283,32 @@ fn restore_on_panic() {
     });
 }
 
-/// Keys come one by one and unseen. Ctrl-C stays the terminal's own; Ctrl-Z is handled, Ctrl-\ and Ctrl-S do
-/// nothing: each would leave the terminal as it is.
+/// These modes, but keys come one by one and unseen. Ctrl-\ does nothing: it would leave the terminal so.
+fn one_by_one(before: &Termios) -> Termios {
+    let mut modes = before.clone();
+    modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    modes.special_codes[SpecialCodeIndex::VQUIT] = DISABLED;
+    (modes.special_codes[SpecialCodeIndex::VMIN], modes.special_codes[SpecialCodeIndex::VTIME]) = (1, 0);
+    modes
+}
+
+/// Takes keys and the screen. Ctrl-C stays the terminal's own; Ctrl-Z is handled, Ctrl-S does nothing: each
+/// would leave the terminal as it is.
 fn enter(terminal: &File) -> io::Result<()> {
     let mut held = HELD.lock();
     let before = tcgetattr(terminal)?;
-    let mut modes = before.clone();
-    modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    let mut modes = one_by_one(&before);
     modes.input_modes.remove(InputModes::IXON);
-    for key in [SpecialCodeIndex::VSUSP, SpecialCodeIndex::VQUIT] {
-        // _POSIX_VDISABLE.
-        modes.special_codes[key] = 0;
-    }
-    (modes.special_codes[SpecialCodeIndex::VMIN], modes.special_codes[SpecialCodeIndex::VTIME]) = (1, 0);
+    modes.special_codes[SpecialCodeIndex::VSUSP] = DISABLED;
     let mut own = terminal.try_clone()?;
     tcsetattr(terminal, OptionalActions::Now, &modes)?;
     let entered = own.write_all(ENTER);
-    *held = Some(Held { terminal: own, before });
+    *held = Some(Held { terminal: own, before, leave: LEAVE });
     entered
 }
 
 /// Whether keys of this terminal are for us.
-fn is_foreground(terminal: &File) -> bool {
+pub fn is_foreground(terminal: impl AsFd) -> bool {
     tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 

@@ -207,11 +207,17 @@ fn a_tmpfs_says_what_it_has_not() {
     assert!(found["missing"].to_string().contains("tmpfs, which is memory"), "{record}");
     assert!(number(&found["buffered"]["rate"]) > 0.0 && number(&found["read_warm"]) > 0.0, "{record}");
     // Nothing of it is past memory or on a disk.
-    for name in ["direct_write", "sync", "read_cold", "read_direct", "random_cold"] {
+    for name in ["synced", "direct_write", "sync", "read_cold", "read_direct", "random_cold"] {
         assert!(found[name].is_null(), "{name}: {record}");
     }
+    // So no write to it is paced, however large the file.
+    let buffered = &found["buffered"];
+    assert!(buffered["knee_bytes"].is_null() && buffered["expected_knee_bytes"].is_null(), "{record}");
+    let files = found["files"].as_array().unwrap();
+    assert!(!files.is_empty() && files.iter().all(|file| file["paced_after"].is_null()), "{record}");
     assert_eq!(found["depths"], serde_json::json!([]), "{record}");
-    for what in ["direct writes", "syncs", "cold reads", "direct reads", "many requests at once"] {
+    let parts = ["writes with a sync", "direct writes", "syncs", "cold reads", "direct reads"];
+    for what in parts.into_iter().chain(["many requests at once"]) {
         assert!(found["missing"].to_string().contains(what), "{what}: {record}");
     }
 }

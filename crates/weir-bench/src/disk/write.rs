@@ -43,6 +43,11 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
     warm(subject.room);
     let block = buffer(BLOCK)?;
     let mut waiting = Waiting::open();
+    // Nothing of a file that is memory waits for a disk, whatever of others does.
+    let pacing = match subject.outcome.memory {
+        true => Some(f64::INFINITY),
+        false => subject.outcome.limits.map(|limits| limits.pacing()),
+    };
     let mut looks: Vec<(f64, u64)> = Vec::new();
     let (mut curve, mut written, mut dirty) = (Curve::new(), 0, 0);
     let start = Instant::now();
@@ -53,8 +58,7 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         if (written / BLOCK as u64).is_multiple_of(WRITES_PER_SAMPLE) {
             dirty = dirty.max(waiting.read());
             looks.extend(subject.taken().map(|taken| (since(start), taken)));
-            let paced =
-                Paced { looks: &looks, dirty, pacing: subject.outcome.limits.map(|limits| limits.pacing()) };
+            let paced = Paced { looks: &looks, dirty, pacing };
             let span = subject.plan.span.as_secs_f64();
             if !subject.go_on() || curve.is_settled(&paced, span, (&|| since(start), &knee::find)) {
                 break;
@@ -62,7 +66,7 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         }
     }
     let seconds = since(start);
-    let paced = Paced { looks: &looks, dirty, pacing: subject.outcome.limits.map(|limits| limits.pacing()) };
+    let paced = Paced { looks: &looks, dirty, pacing };
     let knee = knee::find(&curve.points).filter(|knee| paced.by_disk(knee));
     let rate = knee.map_or(written as f64 / seconds.max(f64::MIN_POSITIVE), |knee| knee.before);
     let on_disk = knee.and_then(|knee| paced.taken_after(knee.seconds));
@@ -177,8 +181,13 @@ pub(super) fn synced(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         return Ok(());
     }
     rustix::fs::fdatasync(&subject.target.file)?;
-    subject.outcome.synced = Some(written as f64 / since(start));
+    let rate = written as f64 / since(start);
+    // What comes next reads and writes the file, whatever it lies on.
     subject.outcome.size = written;
+    match subject.target.has_disk() {
+        Ok(()) => subject.outcome.synced = Some(rate),
+        Err(why) => subject.missing("writes with a sync at the end", &why),
+    }
     Ok(())
 }
 

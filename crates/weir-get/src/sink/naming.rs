@@ -130,12 +130,16 @@ fn of_other_names(to: &io::Result<File>) -> &'static str {
     }
 }
 
-/// Fails where another file has the part's name by now.
+/// Fails where another file has the part's name by now, or none.
 fn still_has(home: &Folder, part: &OsStr, file: &File) -> io::Result<()> {
     if home.has(part, file)? {
         return Ok(());
     }
-    let text = format!("another file was put in the place of {}", home.shown(part).display());
+    let shown = home.shown(part);
+    let text = match home.look(part)? {
+        Some(_) => format!("another file was put in the place of {}", shown.display()),
+        None => format!("{} was removed", shown.display()),
+    };
     Err(io::Error::other(text))
 }
 

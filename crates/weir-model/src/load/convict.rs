@@ -5,7 +5,7 @@
 //! decided by the first condition that holds.
 
 use super::Holder;
-use super::figures::{FEWEST, FULL, Figures};
+use super::figures::{FEWEST, FULL, Figures, QUARTER};
 use super::words::{acks, connecting, little, paused, short, waited};
 use crate::limit::Limit;
 use crate::words::{percent, rate, seconds};
@@ -16,9 +16,6 @@ const REACHED: f64 = 0.98;
 
 /// What takes so much of the time holds the run alone.
 const HALF: f64 = 0.5;
-
-/// What takes less of it is not mentioned: another cause may well be as large.
-const QUARTER: f64 = 0.25;
 
 /// Number of connections over latency comes near the figure if so much of their time passes in answers.
 const LITTLE: f64 = 0.8;
@@ -379,7 +376,8 @@ fn path_loses(figures: &Figures<'_>) -> Option<Conviction> {
 /// here for a free one.
 fn queue(figures: &Figures<'_>) -> Option<Conviction> {
     let asked = figures.seen.rate?;
-    (figures.answering() >= LITTLE && figures.busiest() < NEARLY_FULL).then(|| {
+    let had_room = figures.busiest() < NEARLY_FULL && !figures.stood_still();
+    (figures.answering() >= LITTLE && had_room).then(|| {
         let evidence = format!(
             "{}, of {} asked for (--rate): planned requests waited in weir's own queue for a free \
              connection, and {} never got one",
@@ -452,7 +450,8 @@ fn nearly_full(figures: &Figures<'_>) -> Option<Conviction> {
 /// Of a server that was not seen nobody knows that it is idle, and where all of this machine's processors are
 /// full it may be what fills them.
 fn too_few_connections(figures: &Figures<'_>) -> Option<Conviction> {
-    if figures.answering() < LITTLE || figures.parts().unexplained() >= HALF {
+    let told = figures.answering() >= LITTLE && figures.parts().unexplained() < HALF;
+    if !told || figures.stood_still() {
         return None;
     }
     let (strength, who) = match figures.server().is_some() {

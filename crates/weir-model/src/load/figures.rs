@@ -28,6 +28,9 @@ const QUEUED: f64 = 3.0 * 1448.0;
 /// So many of the segments out of order are more than a path that reorders now and then brings.
 const OVERFLOW: f64 = 0.01;
 
+/// What takes less of the time is not mentioned: another cause may well be as large.
+pub(super) const QUARTER: f64 = 0.25;
+
 /// One processor's time, and the clock's grain.
 const ONE: f64 = 1.05;
 
@@ -99,14 +102,24 @@ impl<'a> Figures<'a> {
         Some(self.server()?.total.as_secs_f64() / self.seen.requests.max(1) as f64)
     }
 
-    /// How busy the server can have been at most: its busiest thread; or all of them one after another, as
-    /// under one lock, where together they ran no more than one processor's time.
+    /// How busy all of the server's threads were one after another, as under one lock; `None` where together
+    /// they ran more than one processor's time.
+    fn in_turn(&self) -> Option<f64> {
+        let server = self.server()?;
+        let ran = server.total.as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);
+        (ran <= ONE).then(|| server.all_busy())
+    }
+
+    /// How busy the server can have been at most: its busiest thread, or all of them in turn.
     pub(crate) fn server_busy(&self) -> f64 {
-        self.server().map_or(0.0, |server| {
-            let ran = server.total.as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);
-            let all = if ran <= ONE { server.all_busy().min(1.0) } else { 0.0 };
-            server.busiest.busy().max(all)
-        })
+        let busiest = self.server().map_or(0.0, |server| server.busiest.busy());
+        busiest.max(self.in_turn().map_or(0.0, |all| all.min(1.0)))
+    }
+
+    /// Nothing came for so much of the time that an end which was half idle over the whole may have been full
+    /// in the rest: nobody is said to have had room.
+    pub(crate) fn stood_still(&self) -> bool {
+        self.seen.time.share(self.seen.time.still) >= QUARTER
     }
 
     /// Share of the time in which the client's fullest loop could take no answer: it ran, wanted to, or was
@@ -216,9 +229,13 @@ impl<'a> Figures<'a> {
 
     /// What the server could take at the same cost a request: until its busiest thread runs all the time, or
     /// all of its threads have filled all processors, `beside` the client's loops or without them. Where each
-    /// connection has a thread, the second comes first. `None` of a few requests.
+    /// connection has a thread, the second comes first. `None` of a few requests, of a server that stood
+    /// still, and of threads that may have taken turns under one lock: more of those fill no more processors.
     pub fn capacity(&self, beside: bool) -> Option<f64> {
-        let server = self.server().filter(|_| self.seen.requests >= FEWEST)?;
+        let server = self.server().filter(|_| self.seen.requests >= FEWEST && !self.stood_still())?;
+        if server.threads > 1 && self.in_turn().is_some_and(|all| all >= FULL) {
+            return None;
+        }
         let running = server.busiest.running();
         let own: Duration = self.seen.loops.iter().filter(|_| beside).map(|one| one.thread.cpu).sum();
         let all = (server.total + own).as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);

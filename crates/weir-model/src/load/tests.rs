@@ -252,6 +252,35 @@ fn threads_that_run_one_at_a_time_are_full_together() {
 }
 
 #[test]
+fn threads_that_may_have_taken_turns_are_not_said_to_have_had_room() {
+    let mut turns = asking(4, 80 * MS, 5, 240);
+    if let Reading::Value(server) = &mut turns.server {
+        (server.total, server.waited, server.threads) = (480 * MS, 500 * MS, 4);
+    }
+    let said = explain(&turns);
+    assert_eq!((said.holder, said.capacity), (Some(Holder::Processor), None), "{said:?}");
+    // The same cost of a thread alone is its own.
+    if let Reading::Value(server) = &mut turns.server {
+        (server.waited, server.threads) = (Duration::ZERO, 1);
+    }
+    assert!(explain(&turns).capacity.is_some());
+}
+
+#[test]
+fn a_server_that_stood_still_is_not_said_to_have_had_room() {
+    // Full for half of the time, and nothing came in most of the rest: more connections bring nothing.
+    let mut seen = asking(2, Duration::from_micros(80), 200, 500);
+    assert_eq!(explain(&seen).holder, Some(Holder::Connections));
+    seen.time.still = 900 * MS;
+    for rate in [None, Some(40_000.0)] {
+        let said = explain(&LoadEvidence { rate, ..seen.clone() });
+        assert_eq!((said.holder, said.capacity), (Some(Holder::Stall), None), "{said:?}");
+        let advice = &said.verdict.advice;
+        assert!(!advice.iter().any(|one| one.action.contains("more connections")), "{advice:?}");
+    }
+}
+
+#[test]
 fn a_full_loop_is_the_clients_own_limit() {
     let said = explain(&run(960, 600));
     assert_eq!((said.holder, limit(&said)), (Some(Holder::Client), Some(Limit::CpuCore)));

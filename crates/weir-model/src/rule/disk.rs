@@ -15,12 +15,13 @@
 //!
 //! Cannot tell where a thread that serves no connection was found in writes for a quarter of the time or
 //! more, and more than a little of what came was written; or where it waits as long for a disk in a call that
-//! may not be read.
+//! may not be read. Nor where the device has room and the lanes' threads waited for a processor half of the
+//! time or more: all of that may lie within one write.
 //!
 //! Can be wrong: on a stacked device another user's traffic keeps the disk busy while our writes wait for a
 //! lock.
 
-use super::spent::{held_beside, share_of_looks, spent, working, writes_little};
+use super::spent::{held_beside, share_of_looks, spent, starved, working, writes_little};
 use super::{Context, Judgement, cpu_core, dirty_throttle};
 use crate::evidence::{DiskInterval, Interval};
 use crate::words::{percent, rate};
@@ -69,6 +70,10 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         );
     }
     let beside = held_beside(interval).map_or(0.0, |writer| writer.writing);
+    let has_room = disk.is_none_or(|disk| disk.busy < BUSY);
+    if has_room && blocked >= 0.5 && beside < 0.5 && starved(interval) {
+        return Judgement::unknown(STARVED);
+    }
     let sure = if found_writing(interval).max(beside) >= 0.5 { 1.0 } else { 0.6 };
     match disk {
         Some(disk) if disk.busy >= BUSY => Judgement::convict(
@@ -91,6 +96,9 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         }
     }
 }
+
+const STARVED: &str =
+    "whether the connections' threads slept in write calls, or waited for a processor there";
 
 /// The words for a thread that waited for a file to be on its disk in half of the samples or more.
 pub(crate) fn syncs(interval: &Interval) -> Option<String> {
@@ -172,5 +180,36 @@ mod tests {
         assert_eq!(judged(0).limit, Limit::Reader, "{:?}", judged(0));
         let little = judged_on(2, 0.9);
         assert_eq!(little.limit, Limit::Reader, "a weak word of the disk does not acquit it: {little:?}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_processor_is_not_blocked_by_an_idle_disk() {
+        let ms = Duration::from_millis;
+        let evidence = Evidence::default();
+        let judged = |thread: ThreadInterval, receive_cpu, busy| {
+            let lane = LaneInterval {
+                received: 800_000,
+                write: ms(92),
+                write_cpu: ms(2),
+                receive_cpu,
+                thread: Reading::Value(thread),
+                ..LaneInterval::default()
+            };
+            let disk = Reading::Value(DiskInterval { busy, written: 800_000, ..DiskInterval::default() });
+            let interval =
+                Interval { span: SPAN, received: 800_000, lanes: vec![lane], disk, ..Interval::default() };
+            judge(&interval, &Context::alone(&evidence))
+        };
+        let kept = |runqueue, throttled| ThreadInterval { runqueue, throttled, ..ThreadInterval::default() };
+        let none = Duration::ZERO;
+        assert!(judged(kept(none, none), ms(6), 0.1).convicts(), "it slept in its writes");
+        let quota = judged(kept(none, ms(86)), none, 0.1);
+        assert!(quota.acquits(), "all of it is the quota's: {quota:?}");
+        // By the share of running time a quarter of the wait lies in writes; it may all lie in one.
+        for thread in [kept(ms(80), none), kept(none, ms(80))] {
+            let starved = judged(thread.clone(), ms(6), 0.1);
+            assert!(matches!(starved, Judgement::Unknown { .. }), "{starved:?}");
+            assert!(judged(thread, ms(6), 0.95).convicts(), "a full disk is one all the same");
+        }
     }
 }

@@ -9,12 +9,14 @@
 //!    mean, and a round trip carries ten segments or more. A sender that pauses makes the kernel measure its
 //!    period instead (10 ms of sleep on a path of 0.03 ms gave 10 ms);
 //! 4. something shows that the queue has an end, which an application's period has not: segments out of order
-//!    (its overflow) within ten seconds, or a receive window that it fills and that cannot grow, or a trial
-//!    in which more lanes brought nothing. The kernel sizes a window after the bursts of a sender that
-//!    pauses, which then fill it as well;
+//!    (its overflow) within ten seconds, or a receive window that it fills and that cannot grow. The kernel
+//!    sizes a window after the bursts of a sender that pauses, which then fill it as well. A trial in which
+//!    more lanes brought nothing shows none: under a server's cap on all of them together it is the same, and
+//!    the pauses of each grow with their number, as a queue's round trip does;
 //! 5. where it is the overflow that shows the end: data come at three quarters or more of the rate at which
 //!    it overflowed. A queue stands only while its link delivers all that it can; the burst with which a
-//!    server's limiter begins may well overflow a queue that is empty ever after.
+//!    server's limiter begins may well overflow a queue that is empty ever after;
+//! 6. the peer is another machine: on the way to this one itself there is no link.
 //!
 //! Acquits: more lanes brought more, or stages of this side took the time. With no visible queue (BBR keeps
 //! it at 1.05 of the round trip) it cannot tell, and `sender-or-path` remains.
@@ -51,7 +53,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         }
     }
     match evidence {
-        Some(evidence) if held >= 0.5 * all => {
+        Some(evidence) if held >= 0.5 * all && !context.facts.peer_is_local => {
             let sure = if context.trials.iter().any(flat) { 0.9 } else { 0.75 };
             Judgement::convict(sure, evidence)
         }
@@ -85,8 +87,6 @@ fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -
         format!("it overflows: {overflow} segments out of order")
     } else if mean * now >= 0.8 * advertised && matches!(at_cap(lane, tcp, now, context), Cap::Fixed(_)) {
         format!("it holds the receive window of {}", bytes(advertised))
-    } else if context.trials.iter().any(flat) {
-        "more connections brought no more".to_owned()
     } else {
         return None;
     };
@@ -171,7 +171,7 @@ fn out_of_order(lane: u32, interval: &Interval, context: &Context<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, Facts, Reading};
+    use crate::evidence::{Evidence, Facts, Reading, Trial};
     use std::time::Duration;
 
     #[test]
@@ -194,13 +194,28 @@ mod tests {
         };
         let interval =
             Interval { span: ms(100), received: 500_000, lanes: vec![lane], ..Interval::default() };
+        let judged_of = |facts: Facts, trials: Vec<Trial>| {
+            judge(&interval, &Context::alone(&Evidence { facts, trials, ..Evidence::default() }))
+        };
         let judged = |receive_buffer, tcp_rmem_max| {
-            let facts = Facts { receive_buffer, tcp_rmem_max, ..Facts::default() };
-            judge(&interval, &Context::alone(&Evidence { facts, ..Evidence::default() }))
+            judged_of(Facts { receive_buffer, tcp_rmem_max, ..Facts::default() }, Vec::new())
         };
         let grows = judged(None, Some(2 << 20));
         assert!(matches!(grows, Judgement::Unknown { .. }), "{grows:?}");
         assert!(judged(Some(220_000), None).convicts(), "what fills a window that is fixed is a queue");
         assert!(judged(None, Some(1 << 20)).convicts(), "its buffer is as large as it gets");
+        let flat = Trial {
+            at: 1.0,
+            lanes_before: 1,
+            lanes_after: 2,
+            rate_before: 5e6,
+            rate_after: 5e6,
+            kept: false,
+        };
+        let shared = judged_of(Facts { tcp_rmem_max: Some(2 << 20), ..Facts::default() }, vec![flat]);
+        assert!(matches!(shared, Judgement::Unknown { .. }), "a server may meter all together: {shared:?}");
+        let fixed = Facts { receive_buffer: Some(220_000), ..Facts::default() };
+        let local = judged_of(Facts { peer_is_local: true, ..fixed }, Vec::new());
+        assert!(matches!(local, Judgement::Unknown { .. }), "no link leads to this machine: {local:?}");
     }
 }

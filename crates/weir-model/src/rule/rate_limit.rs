@@ -7,7 +7,9 @@
 //! 3. both ends agreed on a rate, and what comes reaches it;
 //! 4. each connection is held at one rate: see [`per_connection_cap`].
 //!
-//! Acquits: no such sleep, and no trial in which the rate grew with the lanes.
+//! Acquits: stages of this side took the time, or the user's own limit was set and did not hold.
+//!
+//! Cannot tell: a limit on all connections of a client together, which is as flat as a full path.
 //!
 //! Can be wrong: a server that spends one slow thread on each connection gives equal rates too (4); of
 //! several lanes one alone may be told to wait (2).
@@ -118,10 +120,10 @@ pub enum Cap {
 ///    the same picture (16 KiB per 20 ms are 800 KB/s on each connection), so the cap stays unproven.
 pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> Cap {
     if !context.trials.iter().any(grew) {
-        return if context.trials.iter().any(flat) {
-            Cap::Refuted("more connections brought no more".to_owned())
-        } else if spent(interval).limited > 0.0 || !spent(interval).waits_for_data() {
+        return if spent(interval).limited > 0.0 || !spent(interval).waits_for_data() {
             Cap::Refuted("no limiter slept and no server said wait".to_owned())
+        } else if context.trials.iter().any(flat) {
+            Cap::Unproven("a cap on all connections together: from here it looks like a full path".to_owned())
         } else if context.facts.takes_in {
             Cap::Unproven("a cap per connection: only the sending end shows it".to_owned())
         } else {
@@ -135,7 +137,8 @@ pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> 
     }
     let mean = match one_rate(interval, context) {
         Ok(mean) => mean,
-        Err(why) => return Cap::Refuted(why),
+        // A server may meter all together, or each in bursts.
+        Err(why) => return Cap::Unproven(format!("whether a limit is set: {why}")),
     };
     if cpu_core::judge(interval, context).convicts() {
         return Cap::Refuted("a thread of ours is full".to_owned());
@@ -239,5 +242,33 @@ mod tests {
         assert!(
             matches!(told(&evidence, 500_000), Judgement::Unknown { missing } if !missing.contains("-c"))
         );
+    }
+
+    #[test]
+    fn a_trial_rules_out_no_limit_on_all_together() {
+        let second = Duration::from_secs(1);
+        let lane =
+            |lane, received| LaneInterval { lane, received, socket_wait: second, ..LaneInterval::default() };
+        let interval = Interval {
+            span: second,
+            received: 4_000_000,
+            lanes: vec![lane(0, 1_000_000), lane(1, 3_000_000)],
+            ..Interval::default()
+        };
+        let told = |rate_after| {
+            let trial =
+                Trial { at: 1.0, lanes_before: 1, lanes_after: 2, rate_before: 4e6, rate_after, kept: false };
+            let evidence = Evidence { trials: vec![trial], ..Evidence::default() };
+            judge(&interval, &Context::alone(&evidence))
+        };
+        let doubts = |rate_after, words: &str| {
+            let judged = told(rate_after);
+            assert!(
+                matches!(&judged, Judgement::Unknown { missing } if missing.contains(words)),
+                "{judged:?}"
+            );
+        };
+        doubts(4e6, "all connections together");
+        doubts(8e6, "unequal rates");
     }
 }

@@ -148,8 +148,25 @@ pub(crate) fn working(interval: &Interval) -> impl Iterator<Item = &LaneInterval
 /// were slow. Nothing below a tenth, which is left to the clocks' grain, as in [`super::cpu_core`].
 pub(crate) fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
     let Some(thread) = lane.thread.value() else { return 0.0 };
-    let busy = thread.cpu.saturating_add(thread.runqueue).saturating_add(thread.throttled).as_secs_f64();
+    let busy = thread.cpu.as_secs_f64() + kept_waiting(lane);
     if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
+}
+
+/// Seconds that a lane's thread was ready to run and did not: it waited for a processor, or its group's quota
+/// held it back.
+fn kept_waiting(lane: &LaneInterval) -> f64 {
+    let waited = |thread: &ThreadInterval| thread.runqueue.saturating_add(thread.throttled);
+    lane.thread.value().map_or(0.0, |thread| waited(thread).as_secs_f64())
+}
+
+/// Whether the lanes' threads were ready to run and did not for half of their time or more: they were then
+/// asleep in nothing for more than the other half.
+pub(crate) fn starved(interval: &Interval) -> bool {
+    let (waited, all) = working(interval).fold((0.0, 0.0), |(waited, all), lane| {
+        let active = active(lane, interval);
+        (waited + kept_waiting(lane).min(active), all + active)
+    });
+    all > 0.0 && waited >= 0.5 * all
 }
 
 /// The share of all looks at the lanes' threads that `found` counts; `None` without a look.
@@ -194,16 +211,14 @@ fn here(lane: &LaneInterval, active: f64) -> f64 {
     (working + lane.limited.saturating_add(lane.output_wait).as_secs_f64()).min(active)
 }
 
-/// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is
-/// taken off in the proportion in which its running time was write calls, since it is running threads that
-/// are preempted.
+/// Seconds in write calls asleep. A thread that waits for a processor, or for its group's quota, is not
+/// running either; that wait is taken off in the proportion in which its running time was write calls, since
+/// it is running threads that are preempted. Of one that is seldom preempted it may lie in one call: see
+/// [`starved`].
 fn write_blocked(lane: &LaneInterval) -> f64 {
     let write_cpu = lane.write_cpu.as_secs_f64();
     let cpu = write_cpu + lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64();
-    let preempted = match lane.thread.value() {
-        Some(thread) if cpu > 0.0 => thread.runqueue.as_secs_f64() * write_cpu / cpu,
-        _ => 0.0,
-    };
+    let preempted = if cpu > 0.0 { kept_waiting(lane) * write_cpu / cpu } else { 0.0 };
     (lane.write.as_secs_f64() - write_cpu - preempted).max(0.0)
 }
 

@@ -338,10 +338,13 @@ impl Pending {
         let (Standing::Passing(passing) | Standing::Part { part: passing, .. }) = &self.standing else {
             return Ok(());
         };
+        let lost = |fate| Err(TreeError::Unplaced { name: self.name.clone(), fate });
         let there = source::stat(&self.directory, passing).map(|stat| Identity::from_statx(&stat));
         match (there, Identity::of(&self.file)) {
             (Ok(there), Ok(ours)) if there == ours => Ok(()),
-            _ => Err(TreeError::Replaced { name: self.name.clone() }),
+            (Ok(_), Ok(_)) => lost("replaced by another file"),
+            (Err(Errno::NOENT), _) => lost("removed"),
+            (Err(errno), _) | (_, Err(errno)) => Err(TreeError::of("look at", &self.name, errno)),
         }
     }
 }

@@ -44,7 +44,8 @@ const SPAN: Duration = Duration::from_secs(10);
 pub fn run(why: &Why) -> anyhow::Result<u8> {
     voice::start_log_beside(why.tui, why.voice.quiet, why.voice.verbose);
     let view = why.pcap.is_none() && tui::is_possible(why.tui);
-    look(why, view, &mut Program::new(&why.voice, view, ""))
+    // A watch changes the modes of the terminal too, to read its key.
+    look(why, view, &mut Program::new(&why.voice, view || why.watch, ""))
 }
 
 /// The same for whoever stands at the front, which has the whole terminal if there is to be a `view`.

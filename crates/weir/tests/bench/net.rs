@@ -27,6 +27,8 @@ fn list() -> Vec<Vec<&'static str>> {
         }
     }
     list.push(vec!["-n", "2M", "-P", "32"]);
+    // Through before each stream has had its turn.
+    list.push(vec!["-u", "-b", "80M", "-n", "10K", "-l", "1000", "-R", "-P", "12"]);
     // Time, omitted time and a rate: a second each.
     if soak {
         for way in ["-R", "--bidir"] {
@@ -141,6 +143,8 @@ fn two_weirs_move_exactly_what_was_asked_for() {
                 let both = way == ["--bidir"];
                 let reverse_alone = way == ["-R"];
                 assert_eq!(net["sent"]["bytes"], net["received"]["bytes"], "{args:?}: {net}");
+                // Those of one way, as bytes and rate are.
+                assert_eq!(record["connections"].to_string(), count, "{args:?}");
                 if both {
                     assert_eq!(net["back_sent"]["bytes"], net["back_received"]["bytes"], "{args:?}: {net}");
                 }

@@ -291,6 +291,42 @@ fn a_stopped_view_comes_back_in_the_foreground() {
     screen.is_over(130);
 }
 
+/// Looks at a port that nobody uses, until it is told to end.
+const WATCH: &str = "why --watch --port 9";
+
+#[test]
+fn a_watch_gives_the_terminal_back() {
+    let sandbox = Sandbox::new();
+    let Some(screen) = Screen::new(&sandbox) else { return };
+    let watch = || {
+        screen.types("clear");
+        screen.view_until(WATCH, |text| text.contains("not known yet"));
+    };
+    for signal in [Signal::HUP, Signal::TERM, Signal::INT] {
+        watch();
+        screen.signal(signal);
+        screen.is_over(1);
+    }
+    watch();
+    // SIGQUIT would end it without a word.
+    screen.tmux(&["send-keys", "C-\\", "q"]);
+    screen.is_over(1);
+}
+
+#[test]
+fn a_watch_in_the_background_comes_to_its_end() {
+    let sandbox = Sandbox::new();
+    let Some(screen) = Screen::new(&sandbox) else { return };
+    screen.types(&format!("{WEIR} {WATCH} --report page.html"));
+    screen.until("watch", |text| text.contains("not known yet"));
+    screen.press("C-z");
+    screen.until("prompt", |text| text.contains("Stopped") && text.trim_end().ends_with("ready>"));
+    // A job that the terminal stopped once more would have 128 and SIGTTOU.
+    screen.types("bg; kill -INT %1; wait $!; echo code=$?");
+    screen.until("end", |text| text.contains("code=1\n"));
+    assert!(sandbox.path("page.html").exists(), "{:?}", sandbox.names());
+}
+
 #[test]
 fn keys_come_from_the_terminal_though_stdin_is_data() {
     let sandbox = Sandbox::new();

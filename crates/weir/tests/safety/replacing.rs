@@ -515,19 +515,24 @@ fn a_file_that_comes_meanwhile_is_not_clobbered() {
     }
 }
 
-fn held_back(length: usize, temp: Option<&Path>, comes: bool) {
-    let object = Object::new(length);
-    let expected = if comes { b"theirs".to_vec() } else { object.bytes.to_vec() };
-    let go_on = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&go_on);
-    let server = Server::start(move |request, wire| {
+/// Sends the second half of each answer when it may.
+fn in_halves(object: Object, go_on: &Arc<AtomicBool>) -> Server {
+    let go_on = Arc::clone(go_on);
+    Server::start(move |request, wire| {
         let answer = object.answer(request);
         let (first, rest) = object.bytes[answer.part.clone()].split_at(answer.part.len() / 2);
         wire.head(answer.status, &answer.fields)?;
         wire.body(first)?;
-        wait_for("the other program", || flag.load(Relaxed));
+        wait_for("the other program", || go_on.load(Relaxed));
         wire.body(rest)
-    });
+    })
+}
+
+fn held_back(length: usize, temp: Option<&Path>, comes: bool) {
+    let object = Object::new(length);
+    let expected = if comes { b"theirs".to_vec() } else { object.bytes.to_vec() };
+    let go_on = Arc::new(AtomicBool::new(false));
+    let server = in_halves(object, &go_on);
     let sandbox = Sandbox::new();
     let mut get = sandbox.get([&server.url("x"), "-o", "out", "--no-clobber", "--json", "-c", "1"]);
     if let Some(temp) = temp {
@@ -544,6 +549,20 @@ fn held_back(length: usize, temp: Option<&Path>, comes: bool) {
     assert!(sandbox.read("out") == expected);
     assert_eq!(sandbox.names(), ["out"]);
     assert!(temp.is_none_or(|temp| fs::read_dir(temp).unwrap().count() == 0), "nothing is left there");
+}
+
+#[test]
+fn a_part_that_was_removed_is_not_said_to_be_replaced() {
+    let go_on = Arc::new(AtomicBool::new(false));
+    let server = in_halves(Object::new(3 * MIB), &go_on);
+    let sandbox = Sandbox::new();
+    let running = sandbox.get([&server.url("x"), "-o", "out", "-c", "1"]).spawn();
+    // With the first bytes on its way it is past the looks that a claim takes.
+    wait_for("a part", || fs::metadata(sandbox.path("out.part")).is_ok_and(|part| part.blocks() > 0));
+    fs::remove_file(sandbox.path("out.part")).unwrap();
+    go_on.store(true, Relaxed);
+    running.wait().fails(1, &["cannot rename to out: out.part was removed"]);
+    assert!(!sandbox.path("out").exists());
 }
 
 /// Browsers and other fetchers call theirs so, too: without a journal of weir's it is nobody's to write over,

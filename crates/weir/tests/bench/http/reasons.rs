@@ -64,6 +64,14 @@ fn each_way_to_answer_wrongly_has_its_reason() {
 }
 
 #[test]
+fn a_reset_does_not_tell_whether_the_request_was_read() {
+    // It was: the server answers to what it has read.
+    let server = Server::start(|_, wire| wire.reset());
+    let record = record(&server, &["-n", "2"]);
+    assert_eq!(record["http"]["reasons"][0]["words"], "reset before the answer", "{record}");
+}
+
+#[test]
 fn what_takes_too_long_has_its_reason() {
     for (front, name) in [
         (&b""[..], "no-answer"),

@@ -31,7 +31,9 @@ pub(super) fn record(outcome: &TestOutcome) -> (Record, NetRecord) {
         (record.written_rate, record.disk_rate) = (None, None);
         record.samples.iter_mut().for_each(|sample| (sample.written_rate, sample.disk_rate) = (None, None));
     }
-    record.connections = u32::try_from(outcome.streams.len()).ok();
+    // Bytes and rate are of this way too.
+    let connections = outcome.streams.iter().filter(|stream| stream.connection.sends == sends).count();
+    record.connections = u32::try_from(connections).ok();
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     if let Ending::Broken(why) = &outcome.ending {
         record.error = Some(why.clone());
