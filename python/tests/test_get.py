@@ -40,6 +40,19 @@ def test_a_file_and_its_record(server: Server, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["x.bin"]
 
 
+def test_the_umask_is_that_of_each_file(server: Server, tmp_path: Path) -> None:
+    server.files["/x"] = b"x"
+    before = os.umask(0o022)
+    try:
+        weir.get(server.url("/x"), tmp_path / "open")
+        os.umask(0o077)
+        weir.get(server.url("/x"), tmp_path / "own")
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("open", "own")]
+    assert modes == [0o644, 0o600]
+
+
 def test_the_record_is_what_json_prints(server: Server, tmp_path: Path, program: str) -> None:
     server.files["/x.bin"] = DATA
     server.rate = 8e6

@@ -142,6 +142,29 @@ tests! {
     server_words, sock_diag, store_answer, store_ini,
 }
 
+/// The packages of a lock file, each with its version.
+fn locked(file: &str) -> BTreeSet<(String, String)> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
+    let field = |package: &str, name: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_matches([' ', '=', '"']).to_owned()
+    };
+    let packages = text.split("[[package]]\n").skip(1);
+    packages.map(|package| (field(package, "name"), field(package, "version"))).collect()
+}
+
+/// What is fuzzed, and what Python calls, is what ships.
+#[test]
+fn the_other_workspaces_have_the_same_versions() {
+    let shipped = locked("Cargo.lock");
+    let names: BTreeSet<&String> = shipped.iter().map(|(name, _)| name).collect();
+    for file in ["fuzz/Cargo.lock", "python/Cargo.lock"] {
+        for package in locked(file).iter().filter(|(name, _)| names.contains(name)) {
+            assert!(shipped.contains(package), "{file}: {package:?}");
+        }
+    }
+}
+
 #[test]
 fn every_check_is_a_test_and_a_fuzz_target() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");

@@ -40,14 +40,49 @@ impl Counts {
         }
     }
 
+    /// So many bytes were moved. Files with holes may sum to more than any number holds.
+    pub(crate) fn moves(&self, bytes: u64) {
+        raise(&self.bytes, bytes);
+    }
+
+    /// So many bytes are there of an earlier run.
+    pub(crate) fn keeps(&self, bytes: u64) {
+        raise(&self.kept, bytes);
+    }
+
     /// So many bytes of what an earlier run left come again after all; some may have been counted so before.
     pub(crate) fn unkeep(&self, bytes: u64) {
-        let less = |kept: u64| Some(kept.saturating_sub(bytes));
-        let _ = self.kept.fetch_update(Relaxed, Relaxed, less);
+        lower(&self.kept, bytes);
     }
 
     /// So many bytes were read to compare them. How many there were before.
     pub(crate) fn reads(&self, bytes: u64) -> u64 {
         self.compared.fetch_add(bytes, Relaxed)
+    }
+}
+
+/// Adds to a sum of sizes, which with holes may be more than a number holds.
+pub(crate) fn raise(count: &AtomicU64, by: u64) {
+    let _ = count.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_add(by)));
+}
+
+/// Takes off what was added.
+pub(crate) fn lower(count: &AtomicU64, by: u64) {
+    let _ = count.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_sub(by)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_bytes_than_a_number_holds_are_as_many_as_it_holds() {
+        let counts = Counts::default();
+        for size in [9 << 60, 9 << 60] {
+            counts.keeps(size);
+            counts.moves(size);
+        }
+        let totals = counts.totals();
+        assert_eq!((totals.bytes, totals.kept, totals.there()), (u64::MAX, u64::MAX, u64::MAX));
     }
 }

@@ -345,7 +345,7 @@ impl Feed {
 
     /// Bytes of files that grow here which are not there yet.
     pub(crate) fn outstanding(&self) -> u64 {
-        self.state.lock().growing.values().map(|growing| growing.outstanding()).sum()
+        self.state.lock().growing.values().map(|growing| growing.outstanding()).fold(0, u64::saturating_add)
     }
 
     /// Where it is, once a receiver has begun.

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use weir_model::evidence::{CpuInterval, Facts, Interval, LaneInterval, Reading, ThreadInterval};
 use weir_model::stages::Stages;
+use weir_observe::cgroup::Quota;
 use weir_observe::flow::{FlowInterval, FlowProbe};
+use weir_observe::process::Pid;
 use weir_observe::sock_diag::{SockDiag, SocketId};
 use weir_observe::stage_clock::{Stage, StageClock, StageTimes};
 use weir_observe::thread::Tid;
@@ -59,6 +61,8 @@ pub(crate) struct Watch {
     told: bool,
     /// This program makes room for others itself.
     niced: bool,
+    /// Of this process's control groups, which hold back all workers alike.
+    quota: Option<Quota>,
 }
 
 /// A worker and what was seen of it last.
@@ -95,6 +99,7 @@ impl Watch {
             moved: 0,
             told: false,
             niced: rustix::process::getpriority_process(None).is_ok_and(|nice| nice > 0),
+            quota: Quota::open(Pid(std::process::id())).ok(),
         }
     }
 
@@ -130,14 +135,15 @@ impl Watch {
         let host = self.sampler.host_interval();
         let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
         let pressing = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>() - self.yielding(cpu));
+        let throttled = self.quota.as_mut().map(Quota::interval).unwrap_or_default().min(span);
+        let close = |watched: &mut Watched| watched.close(throttled);
         let spent: Vec<(Option<u32>, StageTimes, Reading<ThreadInterval>)> =
-            self.workers.iter_mut().map(Watched::close).collect();
+            self.workers.iter_mut().map(close).collect();
         let flows: Vec<(u32, FlowInterval)> =
             self.flows.iter_mut().map(|(id, (_, probe))| (*id, probe.interval())).collect();
         let own = host.cpu.value().map(|cpu| cpu.process.as_secs_f64() / span.as_secs_f64());
         let softirq = host.cpu.value().map(|cpu| cpu.softirq);
-        let mut stages = stages(&spent, busy, own);
-        stages.threads = spent.len() as u32;
+        let stages = Stages { throttled, ..stages(&spent, busy, own) };
         let lanes: Vec<LaneInterval> =
             flows.iter().map(|(id, flow)| self.lane(*id, flow, &spent, span)).collect();
         let acked = flows.iter().map(|(_, flow)| flow.acked).sum::<u64>() as f64 / span.as_secs_f64();
@@ -243,11 +249,14 @@ fn holds_unsent(flows: &[(u32, FlowInterval)]) -> bool {
 }
 
 impl Watched {
-    fn close(&mut self) -> (Option<u32>, StageTimes, Reading<ThreadInterval>) {
+    fn close(&mut self, throttled: Duration) -> (Option<u32>, StageTimes, Reading<ThreadInterval>) {
         let times = self.worker.clock.read();
         let spent = times.since(&self.times);
         self.times = times;
-        let (thread, _) = self.probe.interval();
+        let (mut thread, _) = self.probe.interval();
+        if let Reading::Value(thread) = &mut thread {
+            thread.throttled = throttled;
+        }
         (self.worker.lane, spent, thread)
     }
 }

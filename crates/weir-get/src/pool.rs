@@ -485,6 +485,11 @@ impl Pool {
         }
     }
 
+    /// How many small objects at once bring the most was tried to the end.
+    pub(crate) fn at_once_tried(&self) -> bool {
+        self.lock().ramp.has_tried()
+    }
+
     /// The lanes wanted now.
     pub fn wanted(&self) -> u32 {
         self.lock().wanted()

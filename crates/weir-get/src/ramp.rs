@@ -44,6 +44,11 @@ impl Ramp {
         self.lanes
     }
 
+    /// A measured round has ended it, and not the most lanes that there may be: more might bring more.
+    pub(crate) fn has_tried(&self) -> bool {
+        self.settled && self.lanes < self.max
+    }
+
     /// A ramp up to `max`.
     pub fn new(max: u32) -> Ramp {
         let lanes = FIRST.min(max);
@@ -143,6 +148,26 @@ mod tests {
     #[test]
     fn a_short_list_over_a_long_path_gets_more_lanes() {
         assert_eq!(over_a_path(Duration::from_millis(80), 1, 200), 48);
+    }
+
+    #[test]
+    fn a_short_list_ends_without_more_having_been_tried() {
+        let settled = |objects: usize| {
+            let (mut ramp, mut now) = (Ramp::new(64), Instant::now());
+            for left in (0..objects).rev() {
+                now += Duration::from_millis(10);
+                ramp.on_object(now, 1, left);
+            }
+            ramp.has_tried()
+        };
+        assert!(settled(2000) && !settled(20));
+        assert!(!Ramp::new(1).has_tried(), "nothing was tried");
+        let mut top = Ramp::new(FIRST);
+        let begin = Instant::now();
+        for at in 1..100 {
+            let _ = top.on_object(begin + Duration::from_millis(10 * at), 1, 1000);
+        }
+        assert!(!top.has_tried(), "no more were allowed");
     }
 
     #[test]

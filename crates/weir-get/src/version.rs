@@ -5,7 +5,7 @@
 //! after all redirects. Its coding belongs to it too: a tag ought to differ between codings (section
 //! 8.8.3.3), and often does not.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use url::{Position, Url};
 use weir_http::Fields;
@@ -34,6 +34,7 @@ impl Version {
     pub fn of(fields: &Fields, url: &Url) -> Version {
         let coding = object::foreign_coding(fields, &object::name_from_url(url));
         let mtime = MTIME.iter().find_map(|name| instant::mtime(fields.header(name)?));
+        let mtime = mtime.or_else(|| before_1970(fields.header("last-modified")?));
         Version { validators: Validators::from_fields(fields), place: place(url), coding, mtime }
     }
 
@@ -48,7 +49,7 @@ impl Version {
         Version { validators, place: place.to_owned(), coding: coding.map(str::to_owned), mtime: None }
     }
 
-    /// The time of the file that the object was made from, where a store keeps it.
+    /// The time of the file that the object was made from, where a store keeps it or it is before 1970.
     pub fn mtime(&self) -> Option<SystemTime> {
         self.mtime
     }
@@ -136,6 +137,18 @@ impl Version {
     }
 }
 
+/// A `Last-Modified` before 1970, which is no validator: those are compared with times since then. Dates and
+/// the days of their weeks repeat every 400 years.
+fn before_1970(text: &str) -> Option<SystemTime> {
+    const DAYS: u64 = 146_097;
+    let (before, rest) = text.split_at_checked("Thu, 01 Jan ".len())?;
+    let (year, after) = rest.split_at_checked("1970".len())?;
+    let year = year.parse::<u16>().ok().filter(|year| *year < 1970)?;
+    let later = format!("{before}{}{after}", year + 400);
+    let later = Validators::from_journal(None, Some(&later)).modified()?;
+    later.checked_sub(Duration::from_secs(DAYS * 86_400))
+}
+
 /// Scheme, host, port and path. The query is left out: signatures of links to one object change there.
 fn place(url: &Url) -> String {
     credentials::without(url)[..Position::AfterPath].to_owned()
@@ -172,5 +185,23 @@ mod tests {
         assert!(silent("http://a/x").may_be(&silent("http://a/x?q")) && !kept.may_be(&kept));
         assert!(!silent("http://a/x").may_be(&silent("http://b/x")) && !silent("http://a/x").may_be(&kept));
         assert_eq!(version("http://a/x.gz").agree(&coded("http://a/x.gz")), Agreement::Same);
+    }
+
+    #[test]
+    fn a_date_before_1970_is_a_time_and_no_validator() {
+        for (text, seconds) in [
+            ("Wed, 31 Dec 1969 23:59:59 GMT", Some(-1)),
+            ("Mon, 01 Jan 1900 00:00:00 GMT", Some(-2_208_988_800)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", None),
+            ("Wed, 31 Feb 1969 00:00:00 GMT", None),
+            ("Wed, 31 Dec \u{e9}\u{e9}69", None),
+            ("1969", None),
+        ] {
+            let mut fields = Fields::new();
+            fields.push("Last-Modified", text).unwrap();
+            let version = Version::of(&fields, &Url::parse("http://a/x").unwrap());
+            assert_eq!(version.mtime().map(instant::since_epoch), seconds.map(|it| (it, 0)), "{text}");
+            assert_eq!(version.is_silent(), !text.contains("1970"), "{text}");
+        }
     }
 }

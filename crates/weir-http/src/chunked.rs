@@ -47,7 +47,7 @@ pub enum ChunkError {
         expected: &'static str,
     },
     /// More than [`MAX_SIZE_DIGITS`] digits, or a size beyond 2^63 - 1.
-    #[error("malformed chunked body: a chunk size of 2^63 bytes or more")]
+    #[error("malformed chunked body: a chunk size of more than {MAX_SIZE_DIGITS} digits, or beyond 2^63 - 1")]
     SizeTooLarge,
     /// More than [`MAX_EXTENSION`].
     #[error("malformed chunked body: a chunk extension of more than {MAX_EXTENSION} bytes")]

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal,
+};
 
 /// Between two looks at the interrupt flag; the child's own end wakes at once, so this does not blur wall
 /// times.
@@ -92,9 +94,15 @@ impl Drop for Running {
 }
 
 /// Makes the process that `command` starts get `signal` when this thread ends, however it ends.
-pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
-    // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
-    unsafe { command.pre_exec(move || Ok(set_parent_process_death_signal(Some(signal))?)) };
+pub fn die_with_parent(command: &mut Command, signal: Signal) {
+    let parent = getpid();
+    let tie = move || {
+        set_parent_process_death_signal(Some(signal))?;
+        // The parent may have ended before the call above: then nobody would tell.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: the closure makes two system calls, prctl and getppid, which are allowed between fork and exec.
+    unsafe { command.pre_exec(tie) };
 }
 
 /// Harmless for a child that was reaped: std remembers.

@@ -18,7 +18,7 @@ use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::path::buffer_for;
 use crate::rule::spent::{active, min_rtt, spent};
-use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
+use crate::rule::{Context, cpu_core, disk, rate_limit, sender_or_path};
 use crate::words::{bytes, percent, rate, seconds};
 use weir_units::counted;
 
@@ -59,6 +59,9 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
 }
 
 fn for_limit(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
+    if let Some(advice) = for_quota(limit, held) {
+        return vec![advice];
+    }
     if let Some(advice) = held.foreign().then(|| far::advise(limit, held)).flatten() {
         return advice;
     }
@@ -74,11 +77,36 @@ fn for_limit(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     own.unwrap_or_else(|| for_download(limit, held))
 }
 
+/// Where a quota of its control group held threads back for a fifth of the time or more.
+fn for_quota(limit: Limit, held: &Held<'_>) -> Option<Advice> {
+    const MUCH: f64 = 0.2;
+    let Interval { lanes, sending, receiving, span, .. } = held.together;
+    let threads = lanes.iter().filter_map(|lane| lane.thread.value()).map(|thread| thread.throttled);
+    // Of the lanes' own threads it is not said at which end they are.
+    let all = [
+        ("its control group", threads.max()),
+        ("the sender's control group", sending.value().map(|end| end.throttled)),
+        ("the receiver's control group", receiving.value().map(|end| end.throttled)),
+    ];
+    let held_back = all.into_iter().filter_map(|(whose, time)| Some((whose, time?.as_secs_f64())));
+    // Of equals the last, which names the end.
+    let (whose, time) = held_back.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (limit == Limit::CpuCore && time > 0.0 && time >= MUCH * span.as_secs_f64()).then(|| {
+        Advice::new(
+            format!(
+                "raise the CPU quota of {whose} (cpu.max, docker --cpus, limits.cpu): more threads would share it, and a \
+                 faster processor does not help"
+            ),
+            None,
+        )
+    })
+}
+
 /// A core that the hypervisor gives to others is full however its work is split.
 fn for_steal(limit: Limit, held: &Held<'_>) -> Option<Advice> {
     const MUCH: f64 = 0.2;
     // Time that a quota withheld need not have gone to other guests.
-    if limit != Limit::CpuCore || far::quota(held) {
+    if limit != Limit::CpuCore || for_quota(limit, held).is_some() {
         return None;
     }
     let steal = held.together.cpu.value().map(|cpu| cpu.steal).filter(|steal| *steal >= MUCH)?;
@@ -99,13 +127,7 @@ fn for_download(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         )],
         Limit::Latency => for_latency(held),
         Limit::DirtyThrottle => for_dirty_throttle(held),
-        Limit::Disk => vec![Advice::new(
-            format!(
-                "write to a faster disk than {}",
-                held.evidence.facts.disk.as_deref().unwrap_or("this one")
-            ),
-            None,
-        )],
+        Limit::Disk => vec![for_disk(held)],
         Limit::Reader => {
             vec![Advice::new("make the consumer of the output faster, or write to a file (-o FILE)", None)]
         }
@@ -194,17 +216,24 @@ impl Held<'_> {
         if self.evidence.trials.iter().any(rate_limit::flat) {
             return Vec::new();
         }
+        // Where the user asked for more than there ever was work for, yet more have none either.
+        let facts = &self.evidence.facts;
+        if facts.lanes_fixed.is_some_and(|fixed| fixed > self.most_lanes()) {
+            return Vec::new();
+        }
         let tried = self.evidence.trials.iter().map(|trial| trial.lanes_after.max(trial.lanes_before)).max();
         let now = tried.unwrap_or(0).max(self.most_lanes());
         let Some(lanes) = self.allowed(now.saturating_mul(2), now) else { return Vec::new() };
-        let predicted = (self.each() > 0.0).then(|| self.each() * f64::from(lanes));
+        // On one machine the other end's work takes the place of ours, so no rate follows from ours.
+        let predicted = (self.each() > 0.0 && !facts.peer_is_local).then(|| self.each() * f64::from(lanes));
         vec![Advice::new(format!("use more connections (-c {lanes}): {why}"), predicted)]
     }
 
-    /// As many as wanted, or the most that the command can be asked for; `None` where that is no more than
-    /// now.
+    /// As many as wanted, or the most that the command can be asked for and has work for; `None` where that
+    /// is no more than now.
     fn allowed(&self, wanted: u32, now: u32) -> Option<u32> {
-        let lanes = wanted.min(self.evidence.facts.command.most_lanes());
+        let facts = &self.evidence.facts;
+        let lanes = wanted.min(facts.command.most_lanes()).min(facts.most_at_once.unwrap_or(u32::MAX));
         (lanes > now).then_some(lanes)
     }
 
@@ -227,12 +256,34 @@ impl Held<'_> {
     }
 }
 
+/// What holds reads or writes before a disk that has room for more, which a faster one would not change.
+const BEFORE_A_DISK: &str = "a limit of the control group (io.max, blkio.throttle), a network file system";
+
+fn for_disk(held: &Held<'_>) -> Advice {
+    let name = held.evidence.facts.disk.as_deref();
+    let has_room = held.together.disk.value().filter(|disk| disk.busy < disk::BUSY);
+    let action = match has_room {
+        Some(disk) => format!(
+            "look for what holds the writes before they reach {}, itself {} busy: {BEFORE_A_DISK}, a mount with sync",
+            name.unwrap_or("the disk"),
+            percent(disk.busy)
+        ),
+        None => format!("write to a faster disk than {}", name.unwrap_or("this one")),
+    };
+    Advice::new(action, None)
+}
+
+/// How busy the source's disk is, is not known: that of an interval is the output's.
 fn for_source_disk(held: &Held<'_>) -> Advice {
     let action = if held.reads_pages() {
         "see whether its memory is short (swap in use, pages that a host took back); a mapped file can be read ahead \
          (madvise, MADV_WILLNEED)"
+            .to_owned()
     } else {
-        "read the source from a faster disk, or ahead of need (larger reads, several at once)"
+        format!(
+            "read the source from a faster disk, or ahead of need (larger reads, several at once); if its disk is not busy \
+             (iostat -x), look for {BEFORE_A_DISK}"
+        )
     };
     Advice::new(action, None)
 }
@@ -250,7 +301,7 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
         return vec![Advice::new(format!("raise or drop --limit-rate{cap}{note}"), ceiling)];
     }
     if !held.together.server_backoff.is_zero() {
-        return vec![Advice::new("ask the server for less at once (-c 1), or come back when it says", None)];
+        return vec![for_backoff(held)];
     }
     // Beyond what was tried, and found to carry more.
     let tried = rate_limit::scaled(&held.evidence.trials).map_or(0, |trial| trial.lanes_after);
@@ -271,6 +322,17 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
     )]
 }
 
+/// The server asks to wait: fewer requests at once help where there were several.
+fn for_backoff(held: &Held<'_>) -> Advice {
+    let facts = &held.evidence.facts;
+    if held.most_lanes() <= 1 {
+        let action = "come back when the server says, or ask its owner to allow more requests";
+        return Advice::new(action, None);
+    }
+    let fewer = if facts.command.takes_jobs() && facts.objects > 1 { "-c 1 -j 1" } else { "-c 1" };
+    Advice::new(format!("ask the server for less at once ({fewer}), or come back when it says"), None)
+}
+
 /// What our own limiter hides: the busiest thread's share of a core, and the rate at which it would fill it
 /// (100 / utilisation). `None` without such a limiter, and below 5 % of a core: to multiply by more than
 /// twenty is no measurement.
@@ -285,26 +347,7 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
     let lanes = held.lanes();
     // Fewer objects than four a lane leave little to do at the same time.
     if held.evidence.facts.objects >= 4 * u64::from(lanes) {
-        // Left to itself, weir has already tried how many connections bring more.
-        let Some(fixed) = held.evidence.facts.lanes_fixed else {
-            return vec![Advice::new(
-                "fetch from nearer: more at once was tried as far as it brought more",
-                None,
-            )];
-        };
-        let (how, times) = if !held.evidence.facts.command.takes_jobs() {
-            ("leave out -c".to_owned(), 2.0)
-        } else if let Some(more) = held.allowed(fixed.saturating_mul(2), fixed) {
-            let how = format!("-j {more} without -c, or leave both out");
-            (how, f64::from(more) / f64::from(fixed.max(1)))
-        } else {
-            let action = format!("fetch from nearer: weir fetches no more than {fixed} objects at once");
-            return vec![Advice::new(action, None)];
-        };
-        let action = format!("ask for more at once ({how}): round trips then pass side by side");
-        // On one machine the server's work takes the place of ours, so no rate follows from ours.
-        let predicted = held.times(times).filter(|_| !held.evidence.facts.peer_is_local);
-        return vec![Advice::new(action, predicted)];
+        return vec![for_more_at_once(held)];
     }
     let rtt = held.rtt().map(|rtt| format!(" of {}", seconds(rtt))).unwrap_or_default();
     vec![Advice::new(
@@ -313,6 +356,30 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
         ),
         None,
     )]
+}
+
+/// There is enough to do at the same time.
+fn for_more_at_once(held: &Held<'_>) -> Advice {
+    let facts = &held.evidence.facts;
+    if facts.lanes_fixed.is_none() && facts.at_once_tried {
+        return Advice::new("fetch from nearer: more at once was tried as far as it brought more", None);
+    }
+    let now = facts.lanes_fixed.unwrap_or(held.most_lanes());
+    let more = held.allowed(now.saturating_mul(2), now);
+    let how = match (facts.lanes_fixed, more) {
+        (Some(_), _) if !facts.command.takes_jobs() => "leave out -c".to_owned(),
+        (_, None) => {
+            let action = format!("fetch from nearer: weir fetches no more than {now} objects at once");
+            return Advice::new(action, None);
+        }
+        (Some(_), Some(more)) => format!("-j {more} without -c, or leave both out"),
+        (None, Some(more)) if facts.command.takes_jobs() => format!("-j {more}"),
+        (None, Some(more)) => format!("-c {more}"),
+    };
+    let times = more.map_or(2.0, |more| f64::from(more) / f64::from(now.max(1)));
+    // On one machine the server's work takes the place of ours, so no rate follows from ours.
+    let predicted = held.times(times).filter(|_| !facts.peer_is_local);
+    Advice::new(format!("ask for more at once ({how}): round trips then pass side by side"), predicted)
 }
 
 fn for_dirty_throttle(held: &Held<'_>) -> Vec<Advice> {
@@ -346,7 +413,10 @@ fn for_cpu_core(held: &Held<'_>) -> Vec<Advice> {
     }
     let Processors { at, all, free } = copy::processors(held).unwrap_or_else(|| Processors::here(held));
     if free == Some(0) {
-        let busy = if all == 1 { "the only one is".to_owned() } else { format!("all {all} are") };
+        let busy = match all {
+            1 => "the only one that may be used is".to_owned(),
+            _ => format!("all {all} are"),
+        };
         let action = format!("free a processor{at}: {busy} busy, more connections would only share them");
         return vec![Advice::new(action, None)];
     }
@@ -381,7 +451,9 @@ impl Processors {
     /// Those of the machine that judges.
     fn here(held: &Held<'_>) -> Processors {
         let free = cpu_core::free_cores(held.together).map(|free| free.floor() as u32);
-        Processors { at: "", all: held.evidence.facts.cpus, free }
+        // As many as `free` counts: a quota or a set of processors may leave this process fewer.
+        let all = held.together.cpu.value().map_or(held.evidence.facts.cpus, |cpu| cpu.busy.len() as u32);
+        Processors { at: "", all, free }
     }
 }
 
@@ -393,13 +465,17 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
         .filter(|rate| *rate > held.rate());
     let target = tried.or(held.times(2.0));
     let window = target.zip(held.rtt()).map(|(target, rtt)| target / f64::from(lanes) * rtt);
-    // With as much again for the kernel's overhead (tcp(7)).
-    let at_least = window.map(|window| format!(" of {} or more", bytes(2.0 * window))).unwrap_or_default();
     let needed = window.map(|window| buffer_for(window as u64));
     let grow = match (facts.receive_buffer, needed, held.receive_most()) {
         (Some(_), ..) => {
-            let action = format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}");
-            Advice::new(action, target)
+            let drop = "drop --recv-buffer, so that the kernel sizes it";
+            // With as much again for the kernel's overhead (tcp(7)). The rate is this one's: how far the
+            // kernel would go is not known.
+            let action = window.map_or_else(
+                || drop.to_owned(),
+                |window| format!("give a --recv-buffer of {} or more (or {drop})", bytes(2.0 * window)),
+            );
+            Advice::new(action, target.filter(|_| window.is_some()))
         }
         (None, Some(needed), Some(most)) if needed <= most => buffers::held_by_another(most),
         (None, Some(needed), most) => {
@@ -451,7 +527,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::evidence::{Facts, LaneInterval, Reading, TcpInterval, Trial};
+    use crate::evidence::{
+        CpuInterval, DiskInterval, Facts, LaneInterval, Reading, TcpInterval, ThreadInterval, Trial,
+    };
+    use crate::stages::Stages;
 
     /// Of a second in which so many lanes received a megabyte together, over a round trip of 100 ms. Each
     /// brought as much as the first.
@@ -491,6 +570,92 @@ mod tests {
         let words: Vec<&str> = action.split(is_mark).collect();
         let named = words.windows(2).filter(|pair| matches!(pair[0], "-c" | "-j"));
         named.filter_map(|pair| pair[1].parse().ok()).collect()
+    }
+
+    #[test]
+    fn a_quota_is_raised_whosever_run_it_holds() {
+        let second = Duration::from_secs(1);
+        let first = |command, uploads, held_back: Duration, end: Option<Duration>| {
+            let thread = ThreadInterval { throttled: held_back, ..ThreadInterval::default() };
+            let together = Interval {
+                span: second,
+                received: 1_000_000,
+                lanes: vec![LaneInterval { thread: Reading::Value(thread), ..LaneInterval::default() }],
+                cpu: Reading::Value(CpuInterval { busy: vec![1.0, 0.6], ..CpuInterval::default() }),
+                sending: end.map_or_else(Reading::default, |throttled| {
+                    Reading::Value(Stages { throttled, ..Stages::default() })
+                }),
+                ..Interval::default()
+            };
+            // The quota leaves it one of the machine's two.
+            let facts = Facts { command, uploads, cpus: 1, ..Facts::default() };
+            let evidence = Evidence { facts, intervals: vec![together.clone()], ..Evidence::default() };
+            let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
+            advise(Limit::CpuCore, &held).swap_remove(0).action
+        };
+        for (command, uploads) in [(Command::Get, false), (Command::Get, true), (Command::HostCopy, false)] {
+            let raised = first(command, uploads, second.mul_f64(0.9), None);
+            assert!(raised.starts_with("raise the CPU quota of its control group"), "{raised}");
+        }
+        let at_sender = first(Command::HostCopy, false, Duration::ZERO, Some(second.mul_f64(0.9)));
+        assert!(at_sender.starts_with("raise the CPU quota of the sender's control group"), "{at_sender}");
+        let full = first(Command::Get, false, second.mul_f64(0.1), None);
+        assert!(full.starts_with("free a processor: all 2 are busy"), "{full}");
+    }
+
+    #[test]
+    fn a_disk_with_room_is_not_what_to_replace() {
+        let advised = |busy| {
+            let disk = Reading::Value(DiskInterval { busy, ..DiskInterval::default() });
+            let together = Interval { span: Duration::from_secs(1), disk, ..Interval::default() };
+            let facts = Facts { disk: Some("loop0".to_owned()), ..Facts::default() };
+            let evidence = Evidence { facts, ..Evidence::default() };
+            let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
+            advise(Limit::Disk, &held).swap_remove(0).action
+        };
+        let (idle, full) = (advised(0.01), advised(0.95));
+        assert!(idle.contains("loop0, itself 1 % busy") && idle.contains("io.max"), "{idle}");
+        assert!(full.starts_with("write to a faster disk than loop0"), "{full}");
+    }
+
+    #[test]
+    fn less_at_once_is_advised_only_where_several_asked() {
+        let second = Duration::from_secs(1);
+        let advised = |lanes, objects| {
+            let lane = |lane| LaneInterval { lane, received: 1000, ..LaneInterval::default() };
+            let together = Interval {
+                span: second,
+                server_backoff: second,
+                lanes: (0..lanes).map(lane).collect(),
+                ..Interval::default()
+            };
+            let facts = Facts { objects, ..Facts::default() };
+            let evidence = Evidence { facts, intervals: vec![together.clone()], ..Evidence::default() };
+            let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
+            advise(Limit::RateLimit, &held).swap_remove(0).action
+        };
+        let (one, parts, files) = (advised(1, 6), advised(4, 1), advised(4, 6));
+        assert!(one.starts_with("come back when the server says"), "{one}");
+        assert!(parts.contains("(-c 1)"), "{parts}");
+        assert!(files.contains("(-c 1 -j 1)"), "{files}");
+    }
+
+    #[test]
+    fn more_at_once_counts_as_tried_only_where_it_was() {
+        let first = |at_once_tried| {
+            let facts = Facts { objects: 300, at_once_tried, ..Facts::default() };
+            advised(Limit::Latency, facts, 6).swap_remove(0).action
+        };
+        assert!(first(false).contains("(-j 12)"), "{}", first(false));
+        assert!(first(true).starts_with("fetch from nearer"), "{}", first(true));
+    }
+
+    #[test]
+    fn a_rate_is_promised_of_the_buffer_that_it_was_computed_for() {
+        let facts = Facts { receive_buffer: Some(65_536), ..Facts::default() };
+        let advice = advised(Limit::ReceiveWindow, facts, 1);
+        assert!(advice[0].action.starts_with("give a --recv-buffer of"), "{advice:?}");
+        assert_eq!(advice[0].predicted_rate, Some(2e6));
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub struct Around {
     /// The lane whose answer it waited for then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chained_to: Option<u32>,
+    /// Samples at which a local socket led to another process of this machine: whether it waited for that one
+    /// does not show. Records from before it was told have none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub local: u32,
     /// Samples at which all connections rested and the last word on one was the peer's request: the program
     /// owes an answer.
     pub owing: u32,
@@ -87,6 +91,9 @@ pub struct Rest {
     /// Those with a socket open that is not judged, of UDP or of this machine alone: an answer may be awaited
     /// there.
     pub other_sockets: u32,
+    /// Those with a socket open at which it listens for clients. Records from before it was told have none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub listening: u32,
     /// A thread ran or was ready to run.
     pub running: u32,
     /// Asleep by its own will.
@@ -318,6 +325,7 @@ impl Around {
         for (sum, next) in [
             (&mut self.busy, next.busy),
             (&mut self.chained, next.chained),
+            (&mut self.local, next.local),
             (&mut self.owing, next.owing),
             (&mut self.connecting, next.connecting),
             (&mut self.resolving, next.resolving),
@@ -389,6 +397,7 @@ impl Rest {
         for (sum, next) in [
             (&mut self.open, next.open),
             (&mut self.other_sockets, next.other_sockets),
+            (&mut self.listening, next.listening),
             (&mut self.running, next.running),
             (&mut self.sleeping, next.sleeping),
             (&mut self.child, next.child),

@@ -37,6 +37,12 @@ pub struct Facts {
     pub rate_cap: Option<f64>,
     /// The lane count the user fixed (`-c`, `-j`).
     pub lanes_fixed: Option<u32>,
+    /// How many connections, or objects at once, what is moved has work for; `None` where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_at_once: Option<u32>,
+    /// How many objects at once bring the most was tried and measured to the end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_once_tried: bool,
     /// The command of ours that moves the data, for the options that advice may name.
     #[serde(skip_serializing_if = "Command::is_get")]
     pub command: Command,

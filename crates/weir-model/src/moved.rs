@@ -13,20 +13,36 @@ use crate::words::{bytes, seconds};
 /// have a hundred bytes of head, while a connection that is only kept alive has a byte or a few each way.
 const LEAST: u64 = 100;
 
-/// What a program that had no connection can be held by all the same: what comes before one, and its own
-/// time.
+/// What a program that had no connection can be held by all the same: what comes before one.
+const BEFORE_CONNECTION: [Limit; 2] = [Limit::Connect, Limit::Dns];
+
+/// The same, and its own time.
 const WITHOUT_CONNECTION: [Limit; 3] = [Limit::Connect, Limit::Dns, Limit::ThinkTime];
 
 /// What keeps bytes from moving at all.
 const WITHOUT_BYTES: [Limit; 4] = [Limit::Connect, Limit::Dns, Limit::PathMtu, Limit::Timeouts];
 
 /// Takes the limit from a verdict on a run without a connection, and what was said of it, unless it needs
-/// none. Nobody was seen who could be innocent.
-pub fn without_connection(verdict: &mut Verdict) {
-    if !is_of(verdict, &WITHOUT_CONNECTION) {
+/// none. Nobody was seen who could be innocent. Its own time is named only where no other socket says what
+/// that was: who listens may serve clients, and sockets of UDP or of this machine may carry its work.
+pub fn without_connection(evidence: &Evidence, verdict: &mut Verdict) {
+    let around = merged(&evidence.intervals).around;
+    let doubt = if around.share(around.rest.listening) >= 0.5 {
+        Some("it listens for clients, and none was connected: whether its own time kept any does not show")
+    } else if around.share(around.rest.other_sockets) >= 0.5 {
+        Some("what its other sockets (UDP, QUIC, local) carry is not judged")
+    } else {
+        None
+    };
+    let limits: &[Limit] = if doubt.is_some() { &BEFORE_CONNECTION } else { &WITHOUT_CONNECTION };
+    if !is_of(verdict, limits) {
         withdraw(verdict);
     }
-    forget_fallback(verdict);
+    forget(verdict, Limit::SenderOrPath);
+    if let Some(why) = doubt.filter(|_| verdict.shares.contains_key(&Limit::ThinkTime)) {
+        forget(verdict, Limit::ThinkTime);
+        verdict.missing.push(format!("{}: {why}", Limit::ThinkTime));
+    }
     verdict.innocent.clear();
 }
 
@@ -41,12 +57,15 @@ fn withdraw(verdict: &mut Verdict) {
     verdict.advice.clear();
 }
 
-/// Removes the limit that is named when no other one shows: where nothing moved, neither a sender nor a path
-/// was seen.
-fn forget_fallback(verdict: &mut Verdict) {
-    let is_seen = |limit: &Limit| *limit != Limit::SenderOrPath;
+/// Removes a limit that nobody can have seen. The fallback is one where nothing moved: neither a sender nor a
+/// path was seen.
+fn forget(verdict: &mut Verdict, unseen: Limit) {
+    let is_seen = |limit: &Limit| *limit != unseen;
     verdict.shares.retain(|limit, _| is_seen(limit));
     verdict.phases.retain(|phase| is_seen(&phase.limit));
+    // Where it is the only one in words, `withdraw` has taken them.
+    let words = format!("{unseen}: ");
+    verdict.evidence.retain(|line| !line.starts_with(&words));
     for interval in &mut verdict.intervals {
         *interval = interval.filter(is_seen);
     }
@@ -80,7 +99,7 @@ pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
     if moved >= LEAST || is_of(verdict, &WITHOUT_BYTES) || owes(evidence, verdict) {
         return false;
     }
-    forget_fallback(verdict);
+    forget(verdict, Limit::SenderOrPath);
     if verdict.limit.is_none() {
         return false;
     }
@@ -109,7 +128,8 @@ fn owes(evidence: &Evidence, verdict: &Verdict) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Found, Reading, ThreadInterval};
+    use crate::around::{Around, Rest};
+    use crate::evidence::{Clocks, Facts, Found, Reading, ThreadInterval};
     use crate::verdict::{Phase, explain};
     use crate::waits::Waits;
 
@@ -166,7 +186,7 @@ mod tests {
     fn nothing_is_said_for_a_limit_that_was_taken_back() {
         let mut verdict = explain(&busy_thread(1_000_000));
         assert!(verdict.confidence > 0.0 && !verdict.evidence.is_empty() && !verdict.advice.is_empty());
-        without_connection(&mut verdict);
+        without_connection(&Evidence::default(), &mut verdict);
         assert_eq!((verdict.limit, verdict.confidence), (None, 0.0));
         assert!(verdict.evidence.is_empty() && verdict.advice.is_empty(), "{verdict:?}");
     }
@@ -186,11 +206,36 @@ mod tests {
         };
         assert!(names(&verdict));
         let mut without = verdict.clone();
-        without_connection(&mut without);
+        without_connection(&idle, &mut without);
         assert!(!names(&without) && !without.shares.is_empty(), "{without:?}");
         verdict.limit = None;
         assert!(!say_if_nothing(&idle, &mut verdict), "no limit was named");
         assert!(!names(&verdict) && !verdict.shares.is_empty(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_pause_beside_sockets_that_are_not_judged_is_not_its_own_time() {
+        let judged = |rest: Rest| {
+            let span = Duration::from_millis(100);
+            let around = Around { samples: 5, command: true, rest, ..Around::default() };
+            let interval = Interval { span, around, ..Interval::default() };
+            let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+            let evidence = Evidence { intervals: vec![interval; 30], facts, ..Evidence::default() };
+            let mut verdict = explain(&evidence);
+            without_connection(&evidence, &mut verdict);
+            verdict
+        };
+        let think_time = Some(MainLimit::One(Limit::ThinkTime));
+        assert_eq!(judged(Rest { sleeping: 5, ..Rest::default() }).limit, think_time);
+        let none = |rest: Rest| {
+            let verdict = judged(rest);
+            assert_eq!((verdict.limit, verdict.shares.len()), (None, 0), "{verdict:?}");
+            assert!(verdict.advice.is_empty(), "{verdict:?}");
+            verdict.missing.join("; ")
+        };
+        assert!(none(Rest { sleeping: 5, other_sockets: 5, ..Rest::default() }).contains("UDP"));
+        assert!(none(Rest { sleeping: 5, listening: 5, ..Rest::default() }).contains("clients"));
+        none(Rest { polling: 5, listening: 5, ..Rest::default() });
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub struct Stages {
     /// Asleep for a limit that the user set.
     #[serde(with = "seconds")]
     pub limited: Duration,
+    /// The CPU quota of its control group held this end back, as long as it would one thread.
+    #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
+    pub throttled: Duration,
     /// Processors of this machine that were busy on average, by whatever program; `None` where that was not
     /// read.
     pub busy: Option<f64>,
@@ -97,6 +100,7 @@ impl Stages {
             (&mut self.decompress, next.decompress),
             (&mut self.write, next.write),
             (&mut self.limited, next.limited),
+            (&mut self.throttled, next.throttled),
         ] {
             *sum = sum.saturating_add(next);
         }

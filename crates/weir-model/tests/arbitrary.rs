@@ -310,6 +310,7 @@ fn around() -> impl Strategy<Value = Around> {
         busy: of[1],
         chained: of[2],
         chained_to: Some(of[3]),
+        local: of[3],
         owing: of[4],
         connecting: of[5],
         resolving: of[6],
@@ -320,6 +321,7 @@ fn around() -> impl Strategy<Value = Around> {
         rest: Rest {
             open: of[7],
             other_sockets: of[8],
+            listening: of[8] / 2,
             running: of[9],
             sleeping: of[10],
             child: of[11],

@@ -318,14 +318,35 @@ impl LookupState {
 
 /// The lookups that have a thread, and those that wait for one.
 struct LookupQueue {
+    /// Whose threads these are.
+    process: u32,
     threads: usize,
     waiting: VecDeque<Arc<Entry>>,
 }
 
-static LOOKUPS: Mutex<LookupQueue> = Mutex::new(LookupQueue { threads: 0, waiting: VecDeque::new() });
+static LOOKUPS: Mutex<LookupQueue> = Mutex::new(LookupQueue::of(0));
+
+impl LookupQueue {
+    const fn of(process: u32) -> LookupQueue {
+        LookupQueue { process, threads: 0, waiting: VecDeque::new() }
+    }
+
+    /// Threads stay behind when a process forks (fork(2)): what they were at in its parent nobody does here.
+    fn enter(&mut self, process: u32) {
+        if self.process != process {
+            *self = LookupQueue::of(process);
+        }
+    }
+}
+
+fn lookups() -> MutexGuard<'static, LookupQueue> {
+    let mut lookups = LOOKUPS.lock();
+    lookups.enter(std::process::id());
+    lookups
+}
 
 fn hand_over(entry: &Arc<Entry>) {
-    let mut lookups = LOOKUPS.lock();
+    let mut lookups = lookups();
     if lookups.threads >= MOST_THREADS {
         return lookups.waiting.push_back(Arc::clone(entry));
     }
@@ -335,7 +356,7 @@ fn hand_over(entry: &Arc<Entry>) {
     let stack = if entry.servers.is_empty() { STACK } else { servers::STACK };
     let thread = std::thread::Builder::new().name("name".to_owned()).stack_size(stack);
     if let Err(error) = thread.spawn(move || work_off(first)) {
-        let mut lookups = LOOKUPS.lock();
+        let mut lookups = self::lookups();
         lookups.threads -= 1;
         if lookups.threads > 0 {
             // One of those that are there takes it.
@@ -354,7 +375,7 @@ fn work_off(first: Arc<Entry>) {
             [] => ask(&entry.host),
             servers => servers::ask(&entry.host, servers),
         });
-        let mut lookups = LOOKUPS.lock();
+        let mut lookups = lookups();
         next = lookups.waiting.pop_front();
         lookups.threads -= usize::from(next.is_none());
     }
@@ -505,6 +526,16 @@ mod tests {
         let gone = lookup(LookupState { doubted: true, ..state() }, LONG);
         gone.entry.end(Err(NameError::Missing("none".to_owned())));
         assert!(matches!(gone.wait(None, &|| false), Some(Err(NameError::Missing(_)))));
+    }
+
+    #[test]
+    fn a_child_begins_without_the_threads_of_its_parent() {
+        let waiting = VecDeque::from([Arc::new(Entry::new("h", &Arc::default()))]);
+        let mut queue = LookupQueue { process: 1, threads: MOST_THREADS, waiting };
+        queue.enter(1);
+        assert_eq!((queue.threads, queue.waiting.len()), (MOST_THREADS, 1));
+        queue.enter(2);
+        assert_eq!((queue.threads, queue.waiting.len()), (0, 0));
     }
 
     #[test]

@@ -179,6 +179,11 @@ pub(crate) fn open_file(pid: Pid, fd: u32) -> Result<Statx, ObserveError> {
         .map_err(|cause| ObserveError::unreadable(link, cause))
 }
 
+/// It leads to a socket.
+pub(crate) fn is_socket(pid: Pid, fd: u32) -> bool {
+    open_file(pid, fd).is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()).is_socket())
+}
+
 /// A regular file opened for writing.
 fn is_output(pid: Pid, fd: u32) -> bool {
     let is_regular = |found: Statx| FileType::from_raw_mode(found.stx_mode.into()).is_file();

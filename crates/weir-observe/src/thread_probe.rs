@@ -11,13 +11,14 @@ use std::time::Duration;
 use weir_model::evidence::{Found, Reading, ThreadInterval};
 
 use crate::error::ObserveError;
-use crate::process::Pid;
+use crate::process::{self, Pid};
 use crate::thread::{self, ThreadTimes, parse_wait_channel};
 use crate::waiting::{self, Call, Doing};
 
 /// Watches one thread. A look costs two reads of `/proc`, seldom three.
 #[derive(Debug)]
 pub struct ThreadProbe {
+    pid: Pid,
     tid: u32,
     name: String,
     times: File,
@@ -57,6 +58,7 @@ impl ThreadProbe {
             })
         };
         let mut probe = ThreadProbe {
+            pid,
             tid,
             name: name.into(),
             times: open("schedstat")?,
@@ -112,15 +114,20 @@ impl ThreadProbe {
             doing = waiting::doing(state, call, symbol);
             self.hidden += u32::from(waiting::is_hidden(state, call, symbol));
         }
+        let (number, descriptor) = match call {
+            Some(Call::In(number, first)) => (Some(number), u32::try_from(first).ok()),
+            _ => (None, None),
+        };
+        // Only of a wait for a disk it matters, and costs one more read.
+        let elsewhere = waiting::at_socket(doing, call);
+        if elsewhere != doing && descriptor.is_some_and(|fd| process::is_socket(self.pid, fd)) {
+            doing = elsewhere;
+        }
         self.looks += 1;
         self.throttled += u32::from(doing == Doing::DirtyThrottle);
         waiting::count(&mut self.found, doing);
         self.doing = Some(doing);
-        let (call, descriptor) = match call {
-            Some(Call::In(number, first)) => (Some(number), u32::try_from(first).ok()),
-            _ => (None, None),
-        };
-        Some(ThreadLook { doing, descriptor, call })
+        Some(ThreadLook { doing, descriptor, call: number })
     }
 
     /// What changed since the last call. `throttled`: the time that its control groups' quota took in the

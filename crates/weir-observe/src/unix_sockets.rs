@@ -26,6 +26,8 @@ pub struct UnixSocket {
     pub path: Option<String>,
     /// The inode of its peer.
     pub peer: Option<u32>,
+    /// It carries a connection, not datagrams (as a log's does).
+    pub connects: bool,
 }
 
 /// A netlink socket that answers for the network namespace in which it was opened.
@@ -70,7 +72,8 @@ pub fn parse(bytes: &[u8]) -> Option<UnixSocket> {
     if fixed[0] != 1 {
         return None;
     }
-    let mut socket = UnixSocket::default();
+    // SOCK_STREAM and SOCK_SEQPACKET.
+    let mut socket = UnixSocket { connects: matches!(fixed[1], 1 | 5), ..UnixSocket::default() };
     for (kind, value) in attributes(&bytes[FIXED..]) {
         match kind {
             // An abstract name begins with a zero, and is no path.
@@ -117,7 +120,7 @@ mod tests {
         bytes.extend([0; 12]);
         crate::netlink::push_attribute(&mut bytes, NAME, b"/run/x\0");
         crate::netlink::push_attribute(&mut bytes, PEER, &7_u32.to_ne_bytes());
-        let whole = UnixSocket { path: Some("/run/x".to_owned()), peer: Some(7) };
+        let whole = UnixSocket { path: Some("/run/x".to_owned()), peer: Some(7), connects: true };
         assert_eq!(parse(&bytes), Some(whole));
         for length in 0..bytes.len() {
             assert_eq!(parse(&bytes[..length]).is_some(), length >= FIXED, "{length}");

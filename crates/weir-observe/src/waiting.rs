@@ -97,6 +97,10 @@ enum Purpose {
     Write,
     /// From a file to a socket.
     Copy,
+    /// To a socket alone: what it waits for at a disk is a page of what is to be sent.
+    Send,
+    /// From a socket alone: the same of a page that is to be filled.
+    Receive,
     Accept,
     /// A page, without a call.
     Page,
@@ -110,11 +114,11 @@ fn purpose(number: i64) -> Purpose {
         libc::SYS_read | libc::SYS_readv | libc::SYS_pread64 | libc::SYS_preadv | libc::SYS_preadv2 => {
             Purpose::Read
         }
-        libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg => Purpose::Read,
+        libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg => Purpose::Receive,
         libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
             Purpose::Write
         }
-        libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => Purpose::Write,
+        libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => Purpose::Send,
         libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_msync | libc::SYS_sync_file_range => Purpose::Write,
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_close => Purpose::Write,
         libc::SYS_sendfile | libc::SYS_splice | libc::SYS_copy_file_range => Purpose::Copy,
@@ -125,7 +129,7 @@ fn purpose(number: i64) -> Purpose {
 }
 
 /// What a kernel function's name stands for. The first row whose text the name starts with counts.
-const SYMBOLS: [(&str, Meaning); 48] = [
+const SYMBOLS: [(&str, Meaning); 50] = [
     ("balance_dirty_pages", Meaning::Is(Doing::DirtyThrottle)),
     ("wait_woken", Meaning::Socket),
     ("sk_wait_data", Meaning::Is(Doing::Receiving)),
@@ -145,6 +149,9 @@ const SYMBOLS: [(&str, Meaning); 48] = [
     ("hrtimer_nanosleep", Meaning::Is(Doing::Sleeping)),
     ("do_nanosleep", Meaning::Is(Doing::Sleeping)),
     ("futex_", Meaning::Is(Doing::WaitingForThread)),
+    // A socket's lock: it sleeps as for a disk.
+    ("__lock_sock", Meaning::Is(Doing::WaitingForThread)),
+    ("lock_sock_nested", Meaning::Is(Doing::WaitingForThread)),
     ("anon_pipe_read", Meaning::Is(Doing::PipeEmpty)),
     ("pipe_read", Meaning::Is(Doing::PipeEmpty)),
     ("pipe_wait_readable", Meaning::Is(Doing::PipeEmpty)),
@@ -204,19 +211,33 @@ pub fn doing(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> D
     match (meaning.map(|(_, meaning)| *meaning), purpose) {
         (Some(Meaning::Is(doing)), _) => doing,
         (_, Some(Purpose::Completion)) => Doing::AwaitingKernel,
-        (Some(Meaning::Socket), Some(Purpose::Read)) => Doing::Receiving,
-        (Some(Meaning::Socket), Some(Purpose::Write | Purpose::Copy)) => Doing::Sending,
+        (Some(Meaning::Socket), Some(Purpose::Read | Purpose::Receive)) => Doing::Receiving,
+        (Some(Meaning::Socket), Some(Purpose::Write | Purpose::Copy | Purpose::Send)) => Doing::Sending,
         // A wait at a socket whose call may not be read is no file's, whichever way it goes.
         (Some(Meaning::Socket), Some(Purpose::Accept)) => Doing::Polling,
         (Some(Meaning::Socket), None) if call.is_none() => Doing::Polling,
         (Some(Meaning::Disk), Some(Purpose::Write)) => Doing::WritingDisk,
         (Some(Meaning::Disk), Some(Purpose::Read | Purpose::Copy)) => Doing::ReadingDisk,
-        (Some(Meaning::Disk), Some(Purpose::Page)) => Doing::PagingIn,
+        (Some(Meaning::Disk), Some(Purpose::Page | Purpose::Send | Purpose::Receive)) => Doing::PagingIn,
         // A name that is not known, in the state that the kernel calls disk sleep.
         (None, Some(Purpose::Write)) if state == Some('D') => Doing::WritingDisk,
         (None, Some(Purpose::Read | Purpose::Copy)) if state == Some('D') => Doing::ReadingDisk,
-        (None, Some(Purpose::Page)) if state == Some('D') => Doing::PagingIn,
+        (None, Some(Purpose::Page | Purpose::Send | Purpose::Receive)) if state == Some('D') => {
+            Doing::PagingIn
+        }
         _ => Doing::Elsewhere,
+    }
+}
+
+/// What it does where the call's descriptor leads to a socket: neither `read` nor `write` waits for a disk
+/// there but for a page of the caller's buffer.
+pub(crate) fn at_socket(doing: Doing, call: Option<Call>) -> Doing {
+    let either = |number| matches!(purpose(number), Purpose::Read | Purpose::Write);
+    match (doing, call) {
+        (Doing::ReadingDisk | Doing::WritingDisk, Some(Call::In(number, _))) if either(number) => {
+            Doing::PagingIn
+        }
+        _ => doing,
     }
 }
 
@@ -270,6 +291,21 @@ mod tests {
         assert_eq!(bit(Call::Fault), Doing::PagingIn);
         let unnamed = doing(Some('D'), Some(Call::Fault), Some("some_new_name"));
         assert_eq!(unnamed, Doing::PagingIn);
+    }
+
+    #[test]
+    fn a_socket_waits_for_no_disk_but_for_the_callers_pages() {
+        for call in [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_recvfrom] {
+            let call = Some(Call::In(call, 3));
+            assert_eq!(doing(Some('D'), call, Some("folio_wait_bit_common")), Doing::PagingIn);
+            assert_eq!(doing(Some('D'), call, Some("some_new_name")), Doing::PagingIn);
+            assert_eq!(doing(Some('D'), call, Some("__lock_sock")), Doing::WaitingForThread);
+        }
+        let at = |call, of_file| at_socket(of_file, Some(Call::In(call, 3)));
+        assert_eq!(at(libc::SYS_writev, Doing::WritingDisk), Doing::PagingIn);
+        assert_eq!(at(libc::SYS_read, Doing::ReadingDisk), Doing::PagingIn);
+        assert_eq!(at(libc::SYS_sendfile, Doing::ReadingDisk), Doing::ReadingDisk, "it reads its file");
+        assert_eq!(at(libc::SYS_writev, Doing::Sending), Doing::Sending);
     }
 
     #[test]

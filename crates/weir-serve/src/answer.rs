@@ -185,9 +185,13 @@ fn answer_file(request: &Request, file: &File, now: SystemTime) -> Answer {
     }
     // `If-Range` with a date that proves nothing gets the whole file.
     let proven = Version { modified: modified.filter(|_| file.date_proves), ..version };
-    // A range is defined for GET only (14.2).
+    let has = |name| request.fields.header(name).is_some();
+    let by_date_alone = has("if-unmodified-since") && !has("if-match") && !has("if-range");
     let requested = match request.is_head() {
+        // A range is defined for GET only (14.2).
         true => Requested::Ignore("not GET"),
+        // As with `If-Range`. 412 would not do: the client could ask for ever, no later date proves more.
+        false if by_date_alone && proven.modified.is_none() => Requested::Ignore("the date proves nothing"),
         false => precondition::requested(&request.fields, proven, file.len, now),
     };
     let partial = || describe(StatusCode::PARTIAL_CONTENT, version, now);

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -13,6 +14,10 @@ use crate::{ServeError, TlsSource};
 
 /// A chain is a few kilobytes, a key less.
 const MAX_PEM: weir_units::Bytes = weir_units::Bytes(1 << 20);
+const DAY: Duration = Duration::from_secs(86_400);
+/// Apple's systems refuse a server certificate that is valid for more than 825 days, whoever trusts it
+/// (support.apple.com/HT210176).
+const VALID_DAYS: u32 = 823;
 /// Names that every self-signed certificate is for.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
@@ -87,6 +92,11 @@ fn self_sign(names: &[String]) -> Result<(rcgen::Certificate, PrivateKeyDer<'sta
         let mut params = CertificateParams::new(all)?;
         params.distinguished_name.push(DnType::CommonName, "weir serve");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let epoch = date_time_ymd(1970, 1, 1);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // From yesterday on: a client's clock may be slow.
+        params.not_before = epoch + now.saturating_sub(DAY);
+        params.not_after = epoch + now + VALID_DAYS * DAY;
         let certificate = params.self_signed(&key)?;
         Ok((certificate, PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
     };

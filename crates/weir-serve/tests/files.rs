@@ -153,6 +153,14 @@ fn if_range_wants_this_version() {
         let reply = client.get("/digits.txt", &["Range: bytes=2-5", &format!("If-Range: {validator}")]);
         assert_eq!(reply.status, status, "{validator}");
     }
+    // The date proves no more in another field, and a tag does.
+    let until = format!("If-Unmodified-Since: {MODIFIED}");
+    let reply = client.get("/digits.txt", &["Range: bytes=2-5", &until]);
+    assert_eq!((reply.status, reply.text()), (200, "0123456789"));
+    let reply = client.get("/digits.txt", &["Range: bytes=2-5", &until, &format!("If-Match: {tag}")]);
+    assert_eq!(reply.status, 206);
+    let reply = client.get("/digits.txt", &["Range: bytes=2-5", &until, &format!("If-Range: {tag}")]);
+    assert_eq!(reply.status, 206);
 }
 
 #[test]
@@ -161,6 +169,8 @@ fn if_range_takes_a_date_that_nobody_set() {
     let mut client = Client::new(&server);
     let date = client.get("/data.bin", &[]).field("Last-Modified").unwrap().to_owned();
     let reply = client.get("/data.bin", &["Range: bytes=2-5", &format!("If-Range: {date}")]);
+    assert_eq!(reply.status, 206);
+    let reply = client.get("/data.bin", &["Range: bytes=2-5", &format!("If-Unmodified-Since: {date}")]);
     assert_eq!(reply.status, 206);
 }
 

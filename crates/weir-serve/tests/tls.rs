@@ -7,10 +7,12 @@ use std::io::{Read, Seek, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use support::{CHANGES, Client, LARGE, connect_narrow, large, pattern, serve};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -95,6 +97,26 @@ fn https_serves_whole_files_and_ranges_under_every_name() {
     let request = "HEAD /data.bin HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     let (head, body) = ask_https(&server, "localhost", request);
     assert!(head.contains("Content-Length: 5000000\r\n") && body.is_empty(), "{head}");
+}
+
+/// Longer than that some clients take none, whoever trusts it.
+#[test]
+fn a_certificate_made_on_the_spot_is_valid_for_less_than_825_days() {
+    let server = serve_tls(generated());
+    let pem = server.certificate_pem().unwrap();
+    let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let is_valid = |at| {
+        let at = UnixTime::since_unix_epoch(at);
+        verifier.verify_server_cert(&certificate, &[], &name, &[], at).is_ok()
+    };
+    let (now, day) = (UNIX_EPOCH.elapsed().unwrap(), Duration::from_secs(86_400));
+    assert!(is_valid(now - day / 2) && is_valid(now) && is_valid(now + 820 * day));
+    assert!(!is_valid(now - 2 * day) && !is_valid(now + 824 * day));
 }
 
 #[test]

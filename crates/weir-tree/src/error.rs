@@ -69,6 +69,12 @@ pub enum TreeError {
         /// `removed`, `replaced by another file`.
         fate: &'static str,
     },
+    /// What has the name at the target is not what was there a moment before.
+    #[error("{name} at the target was replaced by another program; copy it again")]
+    ReplacedThere {
+        /// The entry.
+        name: Name,
+    },
     /// The walk had the entry in a listing, and it was gone when the walk came to it, or when it was read.
     #[error("{name} vanished while the tree was read")]
     Vanished {

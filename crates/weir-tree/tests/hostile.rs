@@ -216,6 +216,19 @@ fn a_file_swapped_for_a_link_or_a_pipe_is_not_read() {
     }
 }
 
+/// What another program does at the target is no change of the source.
+#[test]
+fn what_was_replaced_at_the_target_is_said_of_the_target() {
+    let HostileRoot { root, target, .. } = &place();
+    let link = entry("x", Kind::Symlink { target: LinkTarget::new(*b"y").unwrap() });
+    symlink("y", root.join("x")).unwrap();
+    let there = target.existing(&link.name).unwrap().unwrap();
+    fs::remove_file(root.join("x")).unwrap();
+    fs::write(root.join("x"), "another's").unwrap();
+    let told = target.mend(&link, &there).unwrap_err().to_string();
+    assert_eq!(told, "x at the target was replaced by another program; copy it again");
+}
+
 #[test]
 fn a_directory_that_others_swap_for_a_link_leads_nowhere() {
     let HostileRoot { outside, root, target, .. } = &place();

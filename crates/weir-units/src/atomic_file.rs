@@ -27,7 +27,13 @@ pub fn create_new(folder: impl AsFd, name: impl Arg, mode: Mode) -> Result<Owned
 /// systems of local disks have nothing to do then. No sync: what a power cut leaves is not asked.
 fn flushed(file: &File) -> io::Result<()> {
     loop {
-        let second = file.try_clone()?.into_raw_fd();
+        let second = match file.try_clone() {
+            // No descriptor is to be had (`ulimit -n`): a sync hears the same, and takes longer.
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => {
+                return file.sync_data();
+            }
+            second => second?.into_raw_fd(),
+        };
         // SAFETY: the descriptor was made above, is nobody else's, and is not used again: Linux gives it back
         // whatever close(2) answers.
         #[expect(unsafe_code, reason = "the library drops the answer")]

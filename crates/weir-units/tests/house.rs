@@ -71,7 +71,7 @@ const UNSAFE: &[&str] = &[
     "weir-serve/src/signal.rs",
     "weir-serve/src/stream.rs",
     "weir-units/src/atomic_file.rs",
-    "weir/src/cmd/lab/signals.rs",
+    "weir/src/caught.rs",
     "weir/src/interrupt.rs",
     "weir/src/main.rs",
 ];

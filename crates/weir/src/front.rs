@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::Context;
 use rustix::process::Signal;
 use weir_get::job::Observer;
 use weir_report::escape::escape;
@@ -12,11 +13,14 @@ use weir_report::schema::{FileRecord, Record};
 use weir_report::{json, terminal};
 
 use crate::args::Voice;
-use crate::interrupt;
+use crate::caught::Caught;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
 use crate::voice::{self, Printed};
+
+/// Says which came since it was asked last.
+pub type HandedOn = Box<dyn FnMut() -> Vec<Signal>>;
 
 /// The stop signal, the observer and the destination of the record of a command.
 pub trait Front {
@@ -26,8 +30,8 @@ pub trait Front {
     /// The stop flag; from now on the command cleans up before it ends.
     fn stop(&mut self) -> anyhow::Result<Arc<AtomicBool>>;
 
-    /// The signals that a command which is run and watched shall hear too, each with what says that it came.
-    fn handed_on(&mut self) -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>>;
+    /// The signals that a command which is run and watched shall hear too.
+    fn handed_on(&mut self) -> anyhow::Result<HandedOn>;
 
     /// Bytes begin to move, of `files` files under this title. Returns who hears of them.
     fn begin(&mut self, title: &str, files: usize) -> &mut dyn Observer;
@@ -63,8 +67,9 @@ impl Front for Program {
         tui::stop_beside(self.view)
     }
 
-    fn handed_on(&mut self) -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>> {
-        interrupt::each()
+    fn handed_on(&mut self) -> anyhow::Result<HandedOn> {
+        let mut caught = Caught::new().context("cannot listen to signals")?;
+        Ok(Box::new(move || caught.take()))
     }
 
     fn begin(&mut self, title: &str, files: usize) -> &mut dyn Observer {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use anyhow::Context;
-use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
@@ -181,17 +180,6 @@ pub fn at_once_while_set() -> anyhow::Result<Arc<AtomicBool>> {
         Ok(())
     })?;
     Ok(nothing_to_lose)
-}
-
-/// SIGINT, SIGTERM and SIGHUP, each with a flag of its own that it sets from now on.
-pub(crate) fn each() -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>> {
-    let numbers = [(SIGINT, Signal::INT), (SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)];
-    let listen = |(number, signal)| {
-        let flag = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(number, Arc::clone(&flag)).context("cannot listen to signals")?;
-        Ok((signal, flag))
-    };
-    while_held(|| numbers.into_iter().filter(|(number, _)| is_heeded(number)).map(listen).collect())
 }
 
 /// Milliseconds of a clock that only goes forward.

@@ -5,6 +5,7 @@ mod args;
 mod base_folder;
 mod cache;
 mod calibration;
+mod caught;
 mod cmd;
 mod config;
 mod evidence;

@@ -18,7 +18,7 @@ use weir_report::schema::Record;
 pub use crate::cmd::get_describe::Described;
 
 use crate::args::{Command, Get, Put, Voice, Why, with_command};
-use crate::front::{self, Front};
+use crate::front::{self, Front, HandedOn};
 use crate::voice::{self, Usage};
 use crate::{cmd, config, page, prompt};
 
@@ -232,8 +232,9 @@ impl Front for Own<'_> {
         Ok(Arc::clone(&self.handle.stop))
     }
 
-    fn handed_on(&mut self) -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>> {
-        Ok(vec![(Signal::INT, Arc::clone(&self.handle.stop))])
+    fn handed_on(&mut self) -> anyhow::Result<HandedOn> {
+        let stop = Arc::clone(&self.handle.stop);
+        Ok(Box::new(move || stop.swap(false, Relaxed).then_some(Signal::INT).into_iter().collect()))
     }
 
     fn begin(&mut self, _: &str, _: usize) -> &mut dyn Observer {

@@ -268,7 +268,7 @@ fn open<S: Scene>(scene: S) -> io::Result<Screen<S>> {
 }
 
 /// The controlling terminal.
-fn terminal() -> io::Result<File> {
+pub fn terminal() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
 }
 

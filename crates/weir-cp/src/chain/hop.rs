@@ -59,7 +59,7 @@ pub(super) struct Ends {
 impl HopNow {
     /// Bytes of content that are there.
     pub(super) fn there(&self) -> u64 {
-        self.totals.bytes + self.totals.kept
+        self.totals.there()
     }
 
     /// The sender limits the hop, and not the path or the receiver: its disk, its processors, or the rate

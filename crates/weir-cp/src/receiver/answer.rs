@@ -297,7 +297,7 @@ impl Receiver {
             Answer::Rest(there)
         };
         file.left = file.kept();
-        self.counts.kept.fetch_add(file.left, Relaxed);
+        self.counts.keeps(file.left);
         self.passing.grows(id, &file);
         self.files().insert(id, Arc::new(file));
         answer

@@ -81,29 +81,17 @@ impl Incoming {
         will_have_gone: bool,
         disk: &DiskFailure,
     ) -> Result<Incoming, Failure> {
-        let journalled = entry.size() >= WORTH_A_JOURNAL;
-        let pending = if journalled { part(target, &entry, will_have_gone) } else { target.create(&entry) };
-        let pending = pending.map_err(|error| disk.failure(error))?;
-        let mut there = Subtrees::new(entry.size());
-        let mut journal = None;
-        if journalled {
-            let failed = |error: std::io::Error| {
-                disk.note(error.raw_os_error());
-                Failure::local(format_args!("cannot journal {}: {error}", entry.name))
-            };
-            let resumed = if pending.adopted() {
-                Journal::resume(pending.file(), &entry).map_err(failed)?
-            } else {
-                None
-            };
-            journal = Some(match resumed {
-                Some((journal, blocks)) => {
-                    there = blocks;
-                    journal
-                }
-                None => Journal::begin(pending.file(), &entry).map_err(failed)?,
-            });
-        }
+        let journalled = match entry.size() >= WORTH_A_JOURNAL {
+            true => part_with_journal(target, &entry, will_have_gone, disk)?,
+            false => None,
+        };
+        let (pending, journal, mut there) = match journalled {
+            Some((pending, journal, there)) => (pending, Some(journal), there),
+            None => {
+                let pending = target.create(&entry).map_err(|error| disk.failure(error))?;
+                (pending, None, Subtrees::new(entry.size()))
+            }
+        };
         let unread = there.nodes().next().is_some();
         if entry.size() == 0 {
             // Nothing comes of its only block, which is empty.
@@ -152,8 +140,10 @@ impl Incoming {
         mut tell: impl FnMut(Vec<u64>),
     ) -> Result<Progress, Failure> {
         let Some(journal) = &self.journal else { return self.progress() };
-        let failed =
-            |error| Failure::local(format_args!("cannot read the part of {}: {error}", self.entry.name));
+        let failed = |error: std::io::Error| {
+            let why = weir_units::plain(&error);
+            Failure::local(format_args!("cannot read the part of {}: {why}", self.entry.name))
+        };
         let mut block = Vec::with_capacity(BLOCK as usize);
         let mut from = 0;
         loop {
@@ -383,8 +373,7 @@ impl Incoming {
     }
 
     fn unjournalled(&self, error: &std::io::Error) -> Failure {
-        self.disk.note(error.raw_os_error());
-        Failure::local(format_args!("cannot journal {}: {}", self.entry.name, weir_units::plain(error)))
+        unjournalled(&self.entry, error, &self.disk)
     }
 
     /// The sender has sent all; its digest.
@@ -456,6 +445,50 @@ impl Incoming {
     fn state(&self) -> MutexGuard<'_, IncomingState> {
         self.state.lock()
     }
+}
+
+/// The part of a file with its journal, and what an earlier run left in it; `None` where no file may be as
+/// long as both: then it has neither.
+fn part_with_journal(
+    target: &Target,
+    entry: &Entry,
+    will_have_gone: bool,
+    disk: &DiskFailure,
+) -> Result<Option<(Pending, Journal, Subtrees)>, Failure> {
+    let pending = part(target, entry, will_have_gone).map_err(|error| disk.failure(error))?;
+    let failed = |error: &std::io::Error| unjournalled(entry, error, disk);
+    // What an earlier run left stays where its log cannot be read or renewed: another run may.
+    if pending.adopted()
+        && let Some((journal, there)) =
+            Journal::resume(pending.file(), entry).map_err(|error| failed(&error))?
+    {
+        return Ok(Some((pending, journal, there)));
+    }
+    let error = match Journal::begin(pending.file(), entry) {
+        Ok(journal) => return Ok(Some((pending, journal, Subtrees::new(entry.size())))),
+        Err(error) => error,
+    };
+    let is_beyond = journal::is_beyond_longest(&error);
+    // While it is locked. One that this run has made holds nothing; the other is of another file.
+    if (is_beyond || !pending.adopted())
+        && let Err(error) = target.discard_part(&entry.name)
+    {
+        tracing::debug!("{error}");
+    }
+    match is_beyond {
+        true => {
+            let why = weir_units::plain(&error);
+            let name = &entry.name;
+            tracing::warn!("no room for the journal of {name}: {why}; an interrupted copy starts over");
+            Ok(None)
+        }
+        false => Err(failed(&error)),
+    }
+}
+
+fn unjournalled(entry: &Entry, error: &std::io::Error, disk: &DiskFailure) -> Failure {
+    disk.note(error.raw_os_error());
+    Failure::local(format_args!("cannot journal {}: {}", entry.name, weir_units::plain(error)))
 }
 
 /// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment

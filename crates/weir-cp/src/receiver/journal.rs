@@ -6,6 +6,9 @@
 //! Every record carries a CRC-32C that starts from the head's, so that records of an earlier log do not
 //! count.
 //!
+//! Where no file may be as long as that, a file has no log, or one that ends before the last of its blocks:
+//! what is not in it comes again after an interruption.
+//!
 //! A block's record is written after the block, so on the same boot every record holds. After another boot
 //! those hold that were written before a sync began that is known to have succeeded.
 
@@ -13,8 +16,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use rustix::io::Errno;
 use weir_tree::{Entry, destination, source};
 
 use crate::subtrees::{BLOCK, Digest, Subtrees, blocks};
@@ -48,6 +52,8 @@ pub(crate) struct Journal {
     next: AtomicU64,
     /// Bytes of it that an earlier run wrote.
     earlier: u64,
+    /// It reaches the length of the longest file: nothing more is recorded.
+    full: AtomicBool,
 }
 
 /// What an earlier run wrote, and where in the log the next of it is.
@@ -98,6 +104,7 @@ impl Journal {
             seed: crc32c::crc32c(&head),
             next: AtomicU64::new(HEAD as u64),
             earlier: HEAD as u64,
+            full: AtomicBool::new(false),
         })
     }
 
@@ -111,7 +118,8 @@ impl Journal {
             return Ok(None);
         };
         let next = AtomicU64::new(log.length);
-        let journal = Journal { at, seed: log.seed, next, earlier: log.length };
+        let full = AtomicBool::new(false);
+        let journal = Journal { at, seed: log.seed, next, earlier: log.length, full };
         let journal = if log.of_this_boot { journal } else { journal.renew(file, entry, &boot)? };
         Ok(Some((journal, log.there)))
     }
@@ -135,7 +143,8 @@ impl Journal {
             done += piece as u64;
         }
         file.set_len(self.at + end)?;
-        let journal = Journal { at: self.at, seed, next: AtomicU64::new(end), earlier: end };
+        let (next, full) = (AtomicU64::new(end), AtomicBool::new(false));
+        let journal = Journal { at: self.at, seed, next, earlier: end, full };
         for mark in [SYNC, SYNCED] {
             journal.write(file, mark, &[0; 32], 0)?;
         }
@@ -178,8 +187,17 @@ impl Journal {
     }
 
     fn write(&self, file: &File, index: u64, digest: &Digest, zeros: u32) -> io::Result<()> {
+        if self.full.load(Relaxed) {
+            return Ok(());
+        }
         let place = self.next.fetch_add(RECORD as u64, Relaxed);
-        file.write_all_at(&record(self.seed, index, digest, zeros), self.at + place)
+        match file.write_all_at(&record(self.seed, index, digest, zeros), self.at + place) {
+            Err(error) if is_beyond_longest(&error) => {
+                self.full.store(true, Relaxed);
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     /// Waits until what is recorded is on the disk, and records that.
@@ -188,6 +206,12 @@ impl Journal {
         file.sync_data()?;
         self.write(file, SYNCED, &[0; 32], 0)
     }
+}
+
+/// Whether no file may reach to where this failed: by its file system or a limit of this process (`ulimit
+/// -f`), or by what any offset may be, which is another error.
+pub(crate) fn is_beyond_longest(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::FBIG | Errno::INVAL))
 }
 
 /// Whether a file may be what weir left: it has a log, of whatever form and version, or nothing was written
@@ -319,7 +343,8 @@ mod tests {
         let seed = crc32c::crc32c(&before);
         file.write_all_at(&before, 8 * BLOCK).unwrap();
         let next = AtomicU64::new(HEAD as u64);
-        let earlier = Journal { at: 8 * BLOCK, seed, next, earlier: HEAD as u64 };
+        let full = AtomicBool::new(false);
+        let earlier = Journal { at: 8 * BLOCK, seed, next, earlier: HEAD as u64, full };
         earlier.add(&file, 0, &[7; 32]).unwrap();
         earlier.add_zeros(&file, 1..3).unwrap();
         for index in [SYNC, 4, SYNCED, 5] {

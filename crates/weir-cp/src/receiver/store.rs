@@ -121,7 +121,7 @@ impl Receiver {
             let progress = file.write(offset, block, value);
             clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
             if let Ok((_, true)) = progress {
-                self.counts.bytes.fetch_add(block.len() as u64, Relaxed);
+                self.counts.moves(block.len() as u64);
             }
             clock.enter(Stage::Other);
             let failed = progress.is_err();
@@ -142,7 +142,7 @@ impl Receiver {
         clock.enter(Stage::Write);
         let progress = file.write_hole(&run);
         if let Ok((_, bytes)) = &progress {
-            self.counts.bytes.fetch_add(*bytes, Relaxed);
+            self.counts.moves(*bytes);
         }
         clock.enter(Stage::Other);
         self.advance(footer.file, &file, progress.map(|(progress, _)| progress));
@@ -282,7 +282,7 @@ impl Receiver {
         self.tell_copy(entry, change);
         if entry.is_file() {
             self.counts.files.fetch_add(1, Relaxed);
-            self.counts.bytes.fetch_add(entry.size(), Relaxed);
+            self.counts.moves(entry.size());
         } else if !member.last {
             self.counts.others.fetch_add(1, Relaxed);
         }

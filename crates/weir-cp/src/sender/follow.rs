@@ -15,6 +15,7 @@ use super::offers::{Offers, Waiting};
 use super::shared::Shared;
 use super::source::SourceFile;
 use super::walk::{Outgoing, REST};
+use crate::counts::raise;
 use crate::descriptors;
 use crate::error::CopyError;
 use crate::events::Event;
@@ -184,7 +185,7 @@ impl Follower {
     }
 
     fn found(&self, entry: &Entry) {
-        self.shared.found_bytes.fetch_add(entry.size(), Relaxed);
+        raise(&self.shared.found_bytes, entry.size());
         self.shared.found_files.fetch_add(1, Relaxed);
     }
 

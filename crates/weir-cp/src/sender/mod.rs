@@ -326,7 +326,12 @@ impl Sender {
         let held_back = self.offers.held_back(source.is_some());
         Found {
             files: self.shared.found_files.load(Relaxed),
-            bytes: self.shared.found_bytes.load(Relaxed).saturating_sub(outstanding + held_back),
+            bytes: self
+                .shared
+                .found_bytes
+                .load(Relaxed)
+                .saturating_sub(outstanding)
+                .saturating_sub(held_back),
             all,
         }
     }
@@ -393,7 +398,7 @@ impl Sender {
                     new().map(|item| item.entry.size()).sum()
                 }
             };
-            self.shared.counts.bytes.fetch_add(bytes, Relaxed);
+            self.shared.counts.moves(bytes);
         }
         // Not before: once all is settled nothing more is told.
         self.shared.queue.settle_jobs(&acked);

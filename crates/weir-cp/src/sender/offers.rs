@@ -13,6 +13,7 @@ use super::removal::Removal;
 use super::shared::Shared;
 use super::source::SourceFile;
 use super::walk::REST;
+use crate::counts::{lower, raise};
 use crate::error::CopyError;
 use crate::feed::{FeedOutcome, Growing};
 use crate::subtrees::Digest;
@@ -159,14 +160,14 @@ impl Offers {
             }
             Answer::Nothing => {
                 self.shared.counts.unchanged.fetch_add(1, Relaxed);
-                self.shared.found_bytes.fetch_sub(waiting.entry.size(), Relaxed);
+                lower(&self.shared.found_bytes, waiting.entry.size());
                 self.shared.count_file(&waiting.entry);
                 self.free(&waiting.entry);
                 self.removal.remove_source(&waiting.entry, &waiting.source);
                 return Ok(Some(waiting.number));
             }
             Answer::LeftOut => {
-                self.shared.found_bytes.fetch_sub(waiting.entry.size(), Relaxed);
+                lower(&self.shared.found_bytes, waiting.entry.size());
                 self.shared.found_files.fetch_sub(1, Relaxed);
                 self.free(&waiting.entry);
                 return Ok(Some(waiting.number));
@@ -210,7 +211,7 @@ impl Offers {
             let counted = if of_source { growing.outstanding() } else { 0 };
             Some(file.entry.size().saturating_sub(counted))
         });
-        held_back.sum()
+        held_back.fold(0, u64::saturating_add)
     }
 
     /// All blocks of a file but those that the other end has.
@@ -227,7 +228,7 @@ impl Offers {
             tracing::debug!("{}: subtrees that cannot be", file.entry.name);
         }
         self.files().under_way.insert(id, Arc::clone(&file));
-        self.shared.counts.kept.fetch_add(file.kept(), Relaxed);
+        self.shared.counts.keeps(file.kept());
         if file.growing().is_some() {
             // What has come of it is sent by who follows.
             return self.shared.feed.get().into_iter().for_each(|feed| feed.poke());
@@ -383,8 +384,8 @@ impl Offers {
         if !self.shared.options.in_blocks(&next.entry) {
             self.free(&file.entry);
         }
-        self.shared.found_bytes.fetch_add(next.entry.size(), Relaxed);
-        self.shared.found_bytes.fetch_sub(file.entry.size(), Relaxed);
+        raise(&self.shared.found_bytes, next.entry.size());
+        lower(&self.shared.found_bytes, file.entry.size());
         let entry = next.entry.clone();
         let offer = Offered { id: self.expect(next), entry, digest: None };
         self.shared.receiver.send(&ToReceiver::Offer(vec![offer]));

@@ -15,6 +15,7 @@ use super::offers::{Offers, Waiting};
 use super::removal::Removal;
 use super::shared::Shared;
 use super::twice::Twice;
+use crate::counts::raise;
 use crate::descriptors;
 use crate::holes::digest_of_file;
 use crate::list::Names;
@@ -248,7 +249,7 @@ impl Walker {
         if self.is_passed_over(&entry, gathered) {
             return self.shared.queue.settle(&[number]);
         }
-        self.shared.found_bytes.fetch_add(entry.size(), Relaxed);
+        raise(&self.shared.found_bytes, entry.size());
         self.shared.found_files.fetch_add(entry.is_file().into(), Relaxed);
         let item = |entry, source| Item { number, entry, source, last: false, keep: None, due: None };
         // What goes once it has arrived is found again by where it was.

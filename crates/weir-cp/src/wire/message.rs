@@ -260,6 +260,13 @@ pub struct Totals {
     pub compared: u64,
 }
 
+impl Totals {
+    /// Bytes of content that are there, of this run and of an earlier one.
+    pub fn there(&self) -> u64 {
+        self.bytes.saturating_add(self.kept)
+    }
+}
+
 /// What a sender's walk has found so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {

@@ -312,7 +312,7 @@ impl Plan<'_> {
         match found {
             Found::Object(object) if object.size.is_some_and(|size| size > MAX_BYTES) => {
                 let (name, size) = (object.source_text(), object.size.unwrap_or_default());
-                report.leave_out(format!("{name}: {size} bytes are more than any object has; name its size"));
+                report.leave_out(format!("{name}: {size} bytes are more than any object has"));
             }
             Found::Object(object) => {
                 report.unsized_objects += u64::from(object.size.is_none());

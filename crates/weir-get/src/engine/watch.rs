@@ -237,6 +237,7 @@ impl<'a> Watch<'a> {
         facts.broke = waits.breakage();
         let (given, count) = self.run.pool.given();
         facts.objects = count.unwrap_or(given) as u64;
+        facts.at_once_tried = self.run.pool.at_once_tried();
     }
 
     fn verify(&mut self) -> (Duration, u64) {

@@ -19,8 +19,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use weir_http::validator::{equal_weak, http_date};
-use weir_units::Bytes;
+use weir_http::validator::equal_weak;
+use weir_units::{Bytes, instant};
 
 use super::opening::Opened;
 use super::{Lane, refuse_unfit};
@@ -497,9 +497,9 @@ fn refuse_to_join(left: &Left, object: &Object) -> Option<String> {
     let is_before = changed == left.modified || changed + Duration::from_secs(1) <= left.modified;
     (!is_before).then(|| {
         format!(
-            "the object was changed at {}, after the last byte was written here ({})",
-            http_date(changed),
-            http_date(left.modified)
+            "the object was changed at {} UTC, after the last byte was written here ({} UTC)",
+            instant::shown(changed),
+            instant::shown(left.modified)
         )
     })
 }

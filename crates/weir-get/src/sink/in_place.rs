@@ -35,11 +35,14 @@ pub(crate) fn is_safe(old: &Stat, folder: &Folder) -> bool {
 /// Opens `target`, which is `old`, to write it. Nothing is changed yet.
 pub fn open(target: &Target, old: &Stat) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let to = openat(target.folder(), target.name(), flags, Mode::empty())?;
+    let to = match openat(target.folder(), target.name(), flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Err(io::Error::other("it was removed")),
+        opened => opened?,
+    };
     let there = fstat(&to)?;
     let is_it = is_same(&there, old) || is_copied_up(&to, &there, target, old)?;
     if !is_it || kind(&there) != FileType::RegularFile || !is_safe(&there, target.folder()) {
-        return Err(io::Error::other("another file was put in its place"));
+        return Err(io::Error::other("it was replaced by another file"));
     }
     fcntl_setfl(&to, OFlags::WRONLY)?;
     Ok(to.into())
@@ -56,7 +59,7 @@ fn is_copied_up(to: &OwnedFd, there: &Stat, target: &Target, old: &Stat) -> io::
 
 /// Says of an error that the target was not touched.
 pub fn unchanged(error: &io::Error, kept: &Path) -> io::Error {
-    with(error, &format!("it is as it was, and the complete download is {}", kept.display()))
+    with(error, &format!("nothing was written there, and the complete download is {}", kept.display()))
 }
 
 /// Writes all of `from`, whose path is `kept`, into `to`.
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_in_its_place_is_not_written() {
+    fn what_was_replaced_or_removed_is_not_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         std::fs::write(&path, "old").unwrap();
@@ -155,8 +158,10 @@ mod tests {
         let target = Target::open(&path).unwrap();
         let stat = target.look().unwrap().unwrap();
         std::fs::rename(dir.path().join("other"), &path).unwrap();
-        let error = unchanged(&open(&target, &stat).unwrap_err(), Path::new("part")).to_string();
-        let words = "another file was put in its place; it is as it was, and the complete download is part";
-        assert_eq!(error, words);
+        let told = || unchanged(&open(&target, &stat).unwrap_err(), Path::new("part")).to_string();
+        let rest = "nothing was written there, and the complete download is part";
+        assert_eq!(told(), format!("it was replaced by another file; {rest}"));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(told(), format!("it was removed; {rest}"));
     }
 }

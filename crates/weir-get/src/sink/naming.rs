@@ -299,7 +299,7 @@ fn is_named(file: &File, target: &Target) -> io::Result<()> {
         return Ok(());
     }
     let _ = beside::put_aside(target.folder(), target.name());
-    Err(io::Error::other("another file was put in its place at the last moment"))
+    Err(io::Error::other("it was replaced by another file at the last moment"))
 }
 
 /// A sticky folder lets nobody but its owner replace a file.

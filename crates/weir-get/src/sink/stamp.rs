@@ -27,6 +27,9 @@ use crate::version::Version;
 /// coded.
 const WORD: &[u8] = b"user.weir.version";
 
+/// In seconds since 1970: no field has a time from then on. One before 1970 is none that is compared.
+const YEAR_10000: u64 = 253_402_300_800;
+
 /// What a complete file is told of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamping {
@@ -105,10 +108,11 @@ impl Stamping {
 }
 
 impl Stamp {
-    /// What the file at `target` says; `None` where there is none.
+    /// What the file at `target` says; `None` where there is none, or its time is none that a server knows.
     pub fn read(target: &Target) -> Option<Stamp> {
         let stat = target.look().ok()?.filter(|stat| kind(stat) == FileType::RegularFile)?;
-        let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).ok()?);
+        let since_epoch = u64::try_from(stat.st_mtime).ok().filter(|seconds| *seconds < YEAR_10000)?;
+        let modified = UNIX_EPOCH + Duration::from_secs(since_epoch);
         let word = attributes_of(target).value(WORD).ok().flatten();
         let word = word.and_then(|word| String::from_utf8(word.value().to_vec()).ok());
         let held = word.as_deref().and_then(|word| held(word, &stat));
@@ -275,6 +279,19 @@ mod tests {
         assert!(stamp.is_coded() && stamp.tag() == Some("\"a b\"") && stamp.is_from(&url()));
         std::fs::write(folder.path().join("x"), b"other").unwrap();
         assert_eq!(Stamp::read(&target).unwrap().tag(), None, "its time is another");
+    }
+
+    #[test]
+    fn a_time_that_no_field_has_is_asked_of_nobody() {
+        let (folder, target) = file(5);
+        let own = std::fs::File::options().write(true).open(folder.path().join("x")).unwrap();
+        for time in [UNIX_EPOCH - Duration::from_secs(1), UNIX_EPOCH + Duration::from_secs(YEAR_10000)] {
+            own.set_modified(time).unwrap();
+            // Some file systems have no such time, and give the nearest.
+            let is_kept = own.metadata().unwrap().modified().unwrap() == time;
+            let asked = Stamp::read(&target).map(|stamp| stamp.unless());
+            assert_eq!(asked.is_none(), is_kept, "{time:?}");
+        }
     }
 
     #[test]

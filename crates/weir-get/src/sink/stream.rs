@@ -107,7 +107,7 @@ impl Stream {
                     // What is there was looked at by name. Nothing is lost by having opened something else.
                     let kind = file.metadata().map(|there| there.file_type());
                     if !kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
-                        let source = io::Error::other("another file was put in its place");
+                        let source = io::Error::other("it was replaced by another file");
                         return Err(failed("write", Some(path), source));
                     }
                     return Ok(Stream::new(file.into(), Some(path.to_owned()), methods, stop));

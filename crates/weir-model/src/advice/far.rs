@@ -4,6 +4,8 @@ use super::{Advice, Held, around, buffers, waits};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
 use crate::path::{MOST_WINDOW, buffer_for};
+use crate::rule::sender::application;
+use crate::rule::{Context, is_peers};
 use crate::sender::SenderInterval;
 use crate::words::{bytes, rate, seconds};
 
@@ -15,10 +17,7 @@ const PAYLOAD: f64 = 0.95;
 /// well.
 pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
     Some(match limit {
-        Limit::Application => vec![Advice::new(
-            "change nothing in the network: the sending program has nothing to send, look at what it waits for",
-            None,
-        )],
+        Limit::Application => vec![for_application(held)],
         Limit::Reader => vec![Advice::new(
             "change nothing in the network: the receiving program does not read in time, look at what it waits for",
             None,
@@ -27,11 +26,6 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
         Limit::RequestResponse => waits::advise(limit, held),
         Limit::ReceiveWindow => for_receive_window(held),
         Limit::PathLoss => for_path_loss(held),
-        Limit::CpuCore if quota(held) => vec![Advice::new(
-            "raise the CPU quota of its control group (cpu.max, docker --cpus, limits.cpu): more threads would share it, \
-             and a faster processor does not help",
-            None,
-        )],
         Limit::Disk => vec![around::for_sync(&held.together.around)?],
         Limit::PathBandwidth => vec![for_path_bandwidth(held)?],
         Limit::CpuCore => vec![Advice::new(
@@ -51,11 +45,23 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
     })
 }
 
-/// A quota of its control group held its threads back for a fifth of the time or more.
-pub(super) fn quota(held: &Held<'_>) -> bool {
-    let threads = held.together.lanes.iter().filter_map(|lane| lane.thread.value());
-    let throttled: f64 = threads.map(|thread| thread.throttled.as_secs_f64()).fold(0.0, f64::max);
-    throttled >= 0.2 * held.together.span.as_secs_f64() && throttled > 0.0
+/// Whoever waits for the answer to what it sent may have more to send.
+fn for_application(held: &Held<'_>) -> Advice {
+    let context = Context::alone(held.evidence);
+    let lanes = held.together.lanes.iter().filter(|lane| !is_peers(lane, held.together, &context));
+    let seen = lanes.filter_map(|lane| Some((lane.sender.value()?, lane.thread.value()?)));
+    let heaviest = seen.max_by_key(|(seen, _)| seen.acked);
+    let awaits =
+        heaviest.and_then(|(seen, thread)| application::awaits_answers(seen, thread, &held.together.around));
+    let action = match awaits {
+        Some(_) => {
+            "change nothing in the network: the program waits for answers to what it sent, look at the one at the other end"
+        }
+        None => {
+            "change nothing in the network: the sending program has nothing to send, look at what it waits for"
+        }
+    };
+    Advice::new(action, None)
 }
 
 /// Where a shaper of this host hands out the rate that was reached, the link is not what is full; `None`
@@ -260,6 +266,7 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::around::Around;
     use crate::evidence::{
         Clocks, CpuInterval, Evidence, Facts, Found, Interval, LaneInterval, Reading, Shaper, ThreadInterval,
     };
@@ -386,6 +393,25 @@ mod tests {
         assert!(advised(0.25).contains("gave 25 % of a processor to others"), "{}", advised(0.25));
         assert!(advised(0.1).contains("split its work"), "{}", advised(0.1));
         assert!(!advised(0.1).contains("hypervisor"), "{}", advised(0.1));
+    }
+
+    #[test]
+    fn who_waits_for_answers_is_not_told_that_it_has_nothing_to_send() {
+        let advised = |served| {
+            let seen = SenderInterval { looks: 5, awaiting: 5, asked: 9, acked: 9, ..Default::default() };
+            let found = Found { receiving: 5, ..Found::default() };
+            let thread = ThreadInterval { looks: 5, found, ..ThreadInterval::default() };
+            let (sender, thread) = (Reading::Value(seen), Reading::Value(thread));
+            let lanes = vec![LaneInterval { sender, thread, ..LaneInterval::default() }];
+            let around = Around { samples: 5, served, ..Around::default() };
+            let together = Interval { span: Duration::from_secs(1), lanes, around, ..Interval::default() };
+            let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+            let evidence = Evidence { facts, ..Evidence::default() };
+            let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
+            super::super::advise(Limit::Application, &held).remove(0).action
+        };
+        assert!(advised(false).contains("the one at the other end"), "{}", advised(false));
+        assert!(advised(true).contains("has nothing to send"), "{}", advised(true));
     }
 
     #[test]

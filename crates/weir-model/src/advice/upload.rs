@@ -98,6 +98,10 @@ mod tests {
     use std::time::Duration;
 
     fn actions(limit: Limit, objects: u64, trials: Vec<Trial>) -> Vec<Advice> {
+        actions_of(limit, Facts { objects, ..Facts::default() }, trials)
+    }
+
+    fn actions_of(limit: Limit, facts: Facts, trials: Vec<Trial>) -> Vec<Advice> {
         let lane = LaneInterval {
             received: 1_000_000,
             sender: Reading::Value(SenderInterval { acked: 1_000_000, ..SenderInterval::default() }),
@@ -105,7 +109,7 @@ mod tests {
         };
         let span = Duration::from_secs(1);
         let together = Interval { span, received: 1_000_000, lanes: vec![lane], ..Interval::default() };
-        let facts = Facts { uploads: true, objects, ..Facts::default() };
+        let facts = Facts { uploads: true, ..facts };
         let evidence = Evidence { facts, trials, intervals: vec![together.clone()] };
         super::super::advise(
             limit,
@@ -122,6 +126,19 @@ mod tests {
             let small = actions(limit, 9, Vec::new());
             assert!(small[0].action.starts_with("send more at once (-j 2)"), "{small:?}");
         }
+    }
+
+    #[test]
+    fn no_more_requests_are_advised_than_there_is_work_for() {
+        let advised = |lanes_fixed, most_at_once| {
+            let facts = Facts { objects: 1, lanes_fixed, most_at_once, ..Facts::default() };
+            actions_of(Limit::Reader, facts, Vec::new())
+        };
+        // Of a body that goes whole, also where the user asked for two.
+        for whole in [advised(None, Some(1)), advised(Some(2), Some(1)), advised(Some(2), None)] {
+            assert!(whole.len() == 1 && whole[0].action.starts_with("ask who runs the store"), "{whole:?}");
+        }
+        assert!(advised(None, Some(9))[0].action.contains("(-c 2)"));
     }
 
     #[test]

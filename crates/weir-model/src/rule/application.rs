@@ -2,7 +2,8 @@
 //!
 //! As the server itself sees it: convicts when a watched program owed an answer in half of the samples or
 //! more (of this interval and those beside it), while it waited for no other peer, no sync of a file and
-//! filled no core ([`owes`]).
+//! filled no core ([`owes`]); with three fifths at most where it may have waited for another process to which
+//! a local socket leads.
 //!
 //! As its client sees it: convicts when the server fails ([`failing`]); or when all of these hold:
 //! 1. the lanes spend half of their time or more between a request and the first byte of its answer;
@@ -12,7 +13,9 @@
 //!    that.
 //!
 //! Cannot tell where no byte of the answer ever came, where one answer of several is late by a retransmission
-//! timer, or where our own question went out more than once ([`unanswered`]).
+//! timer, or where our own question went out more than once ([`unanswered`]). Nor why nothing came for a
+//! second or more in the middle of an answer ([`sender_or_path::pauses`]); nor whether a server that waits in
+//! a poll owes an answer when more came than a question: it may read on.
 //!
 //! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`), or a rest
 //! below a segment is held back in each turn ([`super::nagle`]).
@@ -23,9 +26,9 @@
 
 use super::around::share_near;
 use super::spent::{min_rtt, spent};
-use super::{Context, Judgement, cpu_core, failing, found, nagle, unanswered};
+use super::{Context, Judgement, cpu_core, failing, found, nagle, relay, sender_or_path, unanswered};
 use crate::around::Around;
-use crate::evidence::{Interval, ThreadInterval};
+use crate::evidence::{Clocks, Interval, ThreadInterval};
 use crate::rule::waits;
 use crate::waits::{Ended, Stall};
 use crate::words::{percent, seconds};
@@ -34,13 +37,24 @@ use weir_units::counted;
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if let Some((share, evidence)) = owes(interval, context) {
-        return Judgement::convict(0.6 + 0.37 * share, evidence);
+        let most = if relay::may_wait_locally(interval, context) { 0.6 } else { 1.0 };
+        return Judgement::convict((0.6 + 0.37 * share).min(most), evidence);
     }
     if let Some(judged) = failing::judge(interval, context) {
         return judged;
     }
     let spent = spent(interval);
     if spent.first_byte < 0.5 {
+        // Of another program that is the sending end's to rule out in any case.
+        if context.facts.clocks == Clocks::Own && sender_or_path::pauses(interval, context) {
+            return Judgement::unknown(
+                "why nothing came for a second or more in the middle of an answer: the server may have paused, or a loss on \
+                 the path",
+            );
+        }
+        if owed(interval, context).is_some() && may_read_on(interval, context) {
+            return Judgement::unknown("whether it owes an answer, or reads on what its client sends");
+        }
         return Judgement::acquit(format!(
             "first bytes were waited for {} of the time",
             percent(spent.first_byte)
@@ -82,8 +96,9 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     }
 }
 
-/// The watched program is a server that owes an answer: the share of the time, and in words.
-pub(crate) fn owes(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
+/// The share of the time in which the last word was a client's, and the program waited for no other peer and
+/// no disk.
+fn owed(interval: &Interval, context: &Context<'_>) -> Option<f64> {
     let around = &interval.around;
     // What waits for another peer or for a disk is `upstream` or `downstream`.
     let synced = around.syncs.as_ref().map_or(0, |sync| sync.samples);
@@ -91,9 +106,13 @@ pub(crate) fn owes(interval: &Interval, context: &Context<'_>) -> Option<(f64, S
         |around: &Around| around.owing.saturating_sub(around.syncs.as_ref().map_or(0, |sync| sync.samples));
     let here = around.share(by_itself(around));
     let share = here.max(share_near(interval, context, by_itself));
-    if here < 0.3 || share < 0.5 || around.share(around.chained.max(synced)) >= 0.5 {
-        return None;
-    }
+    let others = around.share(around.chained.max(synced)) >= 0.5;
+    (here >= 0.3 && share >= 0.5 && !others).then_some(share)
+}
+
+/// The watched program is a server that owes an answer: the share of the time, and in words.
+pub(crate) fn owes(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
+    let share = owed(interval, context)?;
     if may_read_on(interval, context) || cpu_core::judge(interval, context).convicts() {
         return None;
     }
@@ -103,8 +122,12 @@ pub(crate) fn owes(interval: &Interval, context: &Context<'_>) -> Option<(f64, S
         let name = thread.name.as_deref().unwrap_or(context.who());
         Some(format!("; {name} was {}", found::doing(thread)?))
     });
+    let others = match relay::may_wait_locally(interval, context) {
+        true => format!("; not seen is what comes by {}", relay::LOCAL),
+        false => ", and waited for no other peer".to_owned(),
+    };
     let evidence = format!(
-        "{} owed an answer in {} of samples, and waited for no other peer{}",
+        "{} owed an answer in {} of samples{others}{}",
         context.who(),
         percent(share),
         doing.unwrap_or_default()
@@ -194,9 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn between_two_flights_of_an_upload_nothing_is_owed() {
+    fn between_two_flights_of_an_upload_nothing_need_be_owed() {
         let polling = Found { polling: 5, ..Found::default() };
-        assert!(judged(vec![found(5, polling, 50_000)], 0).acquits());
+        let uploaded = judged(vec![found(5, polling, 50_000)], 0);
+        assert!(matches!(uploaded, Judgement::Unknown { .. }), "{uploaded:?}");
+        assert!(judged(vec![found(1, polling, 50_000)], 0).acquits(), "it moves");
         assert!(judged(vec![found(5, polling, 200)], 0).convicts(), "a question");
     }
 
@@ -209,5 +234,9 @@ mod tests {
         let mut syncs = server(5);
         syncs.around.syncs = Some(crate::around::Sync { samples: 5, ..Default::default() });
         assert!(judged(vec![syncs], 0).acquits());
+        let mut local = found(5, Found { polling: 5, ..Found::default() }, 200);
+        local.around.local = 5;
+        let Judgement::Convict { strength, evidence } = judged(vec![local], 0) else { panic!("it owes") };
+        assert!(strength < 0.61 && !evidence.contains("no other peer"), "{strength} {evidence}");
     }
 }

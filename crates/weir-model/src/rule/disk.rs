@@ -29,7 +29,7 @@ use weir_units::Rate;
 
 /// A device with a request in flight this share of the time has no room left on most disks; flash with many
 /// queues may.
-const BUSY: f64 = 0.8;
+pub(crate) const BUSY: f64 = 0.8;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {

@@ -19,7 +19,8 @@
 //! Convicts when such lanes carry half of the bytes or more.
 //!
 //! Acquits: any of 1 to 5 refuted by a reading; 1 by what stages of this side took, and not by waits for
-//! anything else.
+//! anything else. Where the user fixed a window so small that it fills within the 0.2 ms of 4, neither 4 nor
+//! this side's work acquits: a wake-up takes no more than the window holds, so that work is its doing too.
 //!
 //! Can be wrong: a sender whose own send buffer happens to equal our window is told apart only on its side.
 
@@ -31,7 +32,8 @@ use crate::words::{bytes, percent, rate, seconds};
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if let Some(judged) = had_data(interval, context) {
-        return judged;
+        let tiny = working(interval).find_map(|lane| tiny(lane, interval, context));
+        return tiny.filter(|_| judged.acquits()).unwrap_or(judged);
     }
     let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
     let mut evidence: Option<String> = None;
@@ -79,8 +81,9 @@ fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -
         return Judgement::unknown("the round trip of the receive window");
     };
     let shortest = min.unwrap_or(rtt);
-    if shortest < 2e-4 {
-        return Judgement::acquit(format!("a round trip of {} needs no larger window", seconds(shortest)));
+    if shortest < SHORT {
+        let needs_none = || format!("a round trip of {} needs no larger window", seconds(shortest));
+        return tiny(lane, interval, context).unwrap_or_else(|| Judgement::acquit(needs_none()));
     }
     let Some(advertised) = tcp.receive_window.or(tcp.window_clamp) else {
         return Judgement::unknown("the receive window: this kernel does not report it");
@@ -103,7 +106,7 @@ fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -
     if fill < FILLED {
         return Judgement::acquit(numbers);
     }
-    if rtt > 1.3 * shortest + 2e-4 {
+    if rtt > 1.3 * shortest + SHORT {
         return Judgement::acquit(format!(
             "{numbers}, but the minimum is {}: it fills a queue",
             seconds(shortest)
@@ -119,8 +122,25 @@ fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -
     }
 }
 
+/// That a window which the user fixed fills too fast to tell whether it held.
+fn tiny(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let fixed = fixed(context)?;
+    let tcp = lane.tcp.value()?;
+    let window = tcp.receive_window.or(tcp.window_clamp).or(context.facts.receive_buffer)?;
+    let fills = lane_rate(lane.lane, interval, context, 0.1) * SHORT >= FILLED * window as f64;
+    fills.then(|| {
+        Judgement::unknown(format!(
+            "whether the receive window held: {fixed}, which fills in less than {}",
+            seconds(SHORT)
+        ))
+    })
+}
+
 /// See (2) above.
 const FILLED: f64 = 0.7;
+
+/// See (3) and (4) above, seconds.
+const SHORT: f64 = 2e-4;
 
 /// The most that a window's field of 16 bits holds.
 const UNSCALED: u64 = 65_535;
@@ -137,12 +157,18 @@ pub(super) enum Cap {
     Unseen,
 }
 
+/// That the user fixed the buffer.
+fn fixed(context: &Context<'_>) -> Option<String> {
+    let buffer = context.facts.receive_buffer?;
+    // Who takes in what was agreed on has agreed on the buffers too.
+    let option = if context.facts.takes_in { "-w" } else { "--recv-buffer" };
+    Some(format!("{option} fixes the buffer at {}", bytes(buffer as f64)))
+}
+
 /// Whether the window stands at its cap, see (5) above.
 pub(super) fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_>) -> Cap {
-    if let Some(buffer) = context.facts.receive_buffer {
-        // Who takes in what was agreed on has agreed on the buffers too.
-        let option = if context.facts.takes_in { "-w" } else { "--recv-buffer" };
-        return Cap::Fixed(format!("{option} fixes the buffer at {}", bytes(buffer as f64)));
+    if let Some(why) = fixed(context) {
+        return Cap::Fixed(why);
     }
     if lane.waits.value().is_some_and(|waits| waits.scaled == Some(false))
         && tcp.receive_window.is_some_and(|it| it >= UNSCALED / 2)
@@ -169,4 +195,47 @@ pub(super) fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: 
     let Some(earlier) = context.recent(reach * 2.0).filter_map(of_lane).last() else { return Cap::Unseen };
     let later = context.following(reach * 2.0).filter_map(of_lane).fold(now, f64::max);
     if now > 1.1 * earlier || later > 1.1 * now { Cap::Growing } else { Cap::Still }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evidence::{Evidence, Facts};
+
+    /// On loopback, by the share of the time in which its lane waited for data.
+    #[test]
+    fn a_tiny_window_that_the_user_fixed_is_not_ruled_out() {
+        let ms = Duration::from_millis;
+        let judged = |receive_buffer: Option<u64>, window: u64, waited: u64| {
+            let tcp = TcpInterval {
+                min_rtt: Some(Duration::from_micros(11)),
+                receive_window: Some(window),
+                receive_queue: Some(0),
+                ..TcpInterval::default()
+            };
+            let lane = LaneInterval {
+                received: 2_200_000,
+                socket_wait: ms(waited),
+                receive_cpu: ms(100 - waited),
+                tcp: Reading::Value(tcp),
+                ..LaneInterval::default()
+            };
+            let interval =
+                Interval { span: ms(100), received: 2_200_000, lanes: vec![lane], ..Interval::default() };
+            let facts = Facts { receive_buffer, ..Facts::default() };
+            judge(&interval, &Context::alone(&Evidence { facts, ..Evidence::default() }))
+        };
+        for waited in [21, 90] {
+            let tiny = judged(Some(1), 576, waited);
+            let words = "--recv-buffer fixes the buffer at 1 B, which fills";
+            assert!(
+                matches!(&tiny, Judgement::Unknown { missing } if missing.contains(words)),
+                "{waited}: {tiny:?}"
+            );
+            assert!(judged(None, 576, waited).acquits(), "{waited}: the kernel would have let it grow");
+            assert!(judged(Some(65_536), 40_000, waited).acquits(), "{waited}: 4.4 KB come in that time");
+        }
+    }
 }

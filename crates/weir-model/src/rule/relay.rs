@@ -28,6 +28,9 @@
 //! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for
 //!    a file to be on its disk (fsync).
 //!
+//! Cannot tell (`upstream`) where a local socket leads to another process, and the thread may wait for that
+//! one, in a poll or in a read from it, while it owes an answer or has nothing to send.
+//!
 //! Both give way where a thread of the program fills a core. Acquits: no second flow, pipe or sync was seen
 //! at work.
 //!
@@ -35,7 +38,7 @@
 //! on (3) of `upstream`, a program may be fed by its pipe and yet wait for something else.
 
 use super::spent::spent;
-use super::{Context, Judgement, cpu_core, found, judge, sender};
+use super::{Context, Judgement, cpu_core, found, is_peers, judge, sender};
 use crate::around::{FlowName, Neighbour};
 use crate::evidence::{Evidence, Interval, LaneInterval, Reading, ThreadInterval};
 use crate::limit::Limit;
@@ -57,7 +60,30 @@ pub fn upstream(interval: &Interval, context: &Context<'_>) -> Judgement {
     let judged = chained(interval, context)
         .or_else(|| Relay::of(interval, context).and_then(|relay| relay.upstream(interval, context)))
         .or_else(|| fed_by_pipe(interval, context));
-    judged.unwrap_or_else(|| Judgement::acquit("it waited for no other flow and no writer of a pipe"))
+    judged.unwrap_or_else(|| match may_wait_locally(interval, context) {
+        true => Judgement::unknown(format!("what comes by {LOCAL}")),
+        false => Judgement::acquit("it waited for no other flow and no writer of a pipe"),
+    })
+}
+
+/// Of what is not seen there.
+pub(crate) const LOCAL: &str = "its local sockets, one of which leads to another process";
+
+/// It may wait for another process to which a local socket leads: it polls, reads there or is not seen, while
+/// it owes an answer or has nothing to send.
+pub(crate) fn may_wait_locally(interval: &Interval, context: &Context<'_>) -> bool {
+    let around = &interval.around;
+    let owes = around.share(around.owing) >= 0.3;
+    let waits = |thread: &ThreadInterval| {
+        let waits = thread.found.polling.saturating_add(thread.found.pipe_empty);
+        thread.looks == 0 || thread.share(waits) >= 0.5
+    };
+    let is_held = |lane: &LaneInterval| {
+        owes || (lane.sender.value().is_some_and(|seen| starves(seen, lane))
+            && !is_peers(lane, interval, context))
+    };
+    around.share(around.local) >= 0.3
+        && interval.lanes.iter().any(|lane| lane.thread.value().is_none_or(waits) && is_held(lane))
 }
 
 /// The judgement of one interval: does it wait for what it feeds?
@@ -203,6 +229,11 @@ fn holds(out: &SenderInterval, lane: &LaneInterval) -> bool {
     !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
 }
 
+/// The connection out has nothing to send, and does not hold its writer.
+fn starves(out: &SenderInterval, lane: &LaneInterval) -> bool {
+    out.looks > 0 && 2 * u64::from(out.nothing_unsent) >= u64::from(out.looks) && !holds(out, lane)
+}
+
 /// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that
 /// is a quarter of what fits.
 fn unread(lane: &LaneInterval) -> bool {
@@ -268,8 +299,7 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
     for lane in &interval.lanes {
         let Some(seen) = lane.sender.value().filter(|seen| seen.looks > 0) else { continue };
         flows += 1;
-        let nothing = 2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane);
-        let Some(thread) = lane.thread.value().filter(|_| nothing) else { continue };
+        let Some(thread) = lane.thread.value().filter(|_| starves(seen, lane)) else { continue };
         let reads = thread.share(thread.found.pipe_empty) >= 0.5;
         starved += u32::from(reads || thread.share(thread.found.polling) >= 0.5);
         sure |= reads;
@@ -555,6 +585,23 @@ mod tests {
             upstream(&interval, &Context::alone(&evidence)).acquits(),
             "a poll may be for anything, and nobody is known to feed it"
         );
+    }
+
+    #[test]
+    fn what_a_local_socket_brings_is_not_ruled_out() {
+        let judged = |local, found: Found| {
+            let mut interval = relay(false, 0);
+            interval.around = Around { samples: 5, busy: 5, local, ..Around::default() };
+            interval.lanes.remove(0);
+            let thread = ThreadInterval { looks: 5, found, ..ThreadInterval::default() };
+            interval.lanes[0].thread = Reading::Value(thread);
+            let evidence = of(interval.clone());
+            upstream(&interval, &Context::alone(&evidence))
+        };
+        let polling = Found { polling: 5, ..Found::default() };
+        assert!(matches!(judged(5, polling), Judgement::Unknown { .. }), "{:?}", judged(5, polling));
+        assert!(judged(0, polling).acquits());
+        assert!(judged(5, Found { sleeping: 5, ..Found::default() }).acquits(), "it waits for nobody");
     }
 
     #[test]

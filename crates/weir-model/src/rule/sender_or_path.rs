@@ -5,6 +5,8 @@
 //!
 //! Can be wrong: something on this side that no rule looks at.
 
+use std::time::Duration;
+
 use super::rate_limit::{flat, scaled};
 use super::spent::{min_rtt, spent, working};
 use super::{Context, Judgement, View, failing, sender};
@@ -33,7 +35,14 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         let core = servers_core(interval, context).map(|core| format!("; {core}")).unwrap_or_default();
         return Judgement::convict(0.3, words + &core);
     }
-    let mut clauses = vec![if spent.socket_wait >= 0.25 {
+    // Where the last word was a client's, the wait may be for this program's own answer.
+    let owing = interval.around.share(interval.around.owing);
+    let mut clauses = vec![if owing >= 0.5 {
+        format!(
+            "what came last was a client's in {} of samples: whether it waited for an answer, or more was to come, does not show",
+            percent(owing)
+        )
+    } else if spent.socket_wait >= 0.25 {
         format!(
             "the connections waited {} of the time for data that had not arrived",
             percent(spent.socket_wait)
@@ -48,7 +57,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     clauses.extend(queue_on_path(interval, context));
     clauses.extend(trials(context.trials));
     // The wait for data is what makes this more than ignorance.
-    Judgement::convict(0.2 + 0.4 * spent.socket_wait, clauses.join("; "))
+    let waited = if owing < 0.5 { spent.socket_wait } else { 0.0 };
+    Judgement::convict(0.2 + 0.4 * waited, clauses.join("; "))
 }
 
 /// What a sender saw that explains nothing, in the words of the rule that comes nearest.
@@ -58,6 +68,46 @@ fn unexplained(interval: &Interval, context: &Context<'_>) -> String {
         Judgement::Unknown { missing } => format!("the sender does not see {missing}"),
         Judgement::Convict { evidence, .. } => evidence,
     }
+}
+
+/// Nothing came of what the connections waited for.
+fn is_silent(interval: &Interval) -> bool {
+    interval.received == 0 && spent(interval).waits_for_data()
+}
+
+/// Seconds of silence that are a pause: ten round trips, in which a lost segment is sent again several times
+/// over, and more than the rest between two bursts of a metered flow.
+fn least_pause(rtt: Option<f64>) -> f64 {
+    rtt.map_or(1.0, |rtt| (10.0 * rtt).max(1.0))
+}
+
+fn lasted<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Duration {
+    intervals.into_iter().map(|interval| interval.span).fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// The interval is part of a pause in the middle of what was to come.
+pub(crate) fn pauses(interval: &Interval, context: &Context<'_>) -> bool {
+    if !is_silent(interval) {
+        return false;
+    }
+    let least = least_pause(min_rtt(interval, context));
+    let silent = |interval: &&Interval| is_silent(interval);
+    let before = lasted(context.recent(least).take_while(silent));
+    let after = lasted(context.following(least).take_while(silent));
+    interval.span.saturating_add(before).saturating_add(after).as_secs_f64() >= least
+}
+
+/// The longest pause of a run: `nothing arrived for 5.0 s in a row (at 1.0 s)`.
+pub(crate) fn longest_pause(intervals: &[Interval], rtt: Option<f64>) -> Option<String> {
+    let rows = intervals.chunk_by(|one, next| is_silent(one) && is_silent(next));
+    let silent = rows.filter_map(|row| {
+        let first = row.first().filter(|first| is_silent(first))?;
+        Some((first.at, lasted(row)))
+    });
+    let (at, lasted) = silent.max_by_key(|(_, lasted)| *lasted)?;
+    let lasted = lasted.as_secs_f64();
+    let words = || format!("nothing arrived for {} in a row (at {})", seconds(lasted), seconds(at));
+    (lasted >= least_pause(rtt)).then(words)
 }
 
 /// A full processor that no lane fills, when the sender runs here.
@@ -103,5 +153,59 @@ fn trials(trials: &[Trial]) -> Option<String> {
             "each is held by itself, by a cap, the server's send buffer or its congestion window",
         )),
         (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::around::Around;
+    use crate::evidence::{Evidence, LaneInterval};
+    use crate::verdict::{Verdict, explain};
+
+    /// Of a connection that waits for data: so many tenths of a second, in each of which so much came.
+    fn told(stretches: &[(usize, u64)]) -> Verdict {
+        let span = Duration::from_millis(100);
+        let mut intervals = Vec::new();
+        for (count, received) in stretches.iter().copied() {
+            let lane = LaneInterval { received, socket_wait: span, ..LaneInterval::default() };
+            let interval = Interval { span, received, lanes: vec![lane], ..Interval::default() };
+            intervals.extend(std::iter::repeat_n(interval, count));
+        }
+        for (tenths, interval) in intervals.iter_mut().enumerate() {
+            interval.at = tenths as f64 / 10.0;
+        }
+        explain(&Evidence { intervals, ..Evidence::default() })
+    }
+
+    #[test]
+    fn what_a_client_may_be_owed_is_not_said_to_be_late_itself() {
+        let judged = |owing| {
+            let span = Duration::from_millis(100);
+            let lanes = vec![LaneInterval { socket_wait: span, ..LaneInterval::default() }];
+            let around = Around { samples: 5, owing, busy: 5 - owing, ..Around::default() };
+            let interval = Interval { span, lanes, around, ..Interval::default() };
+            match judge(&interval, &Context::alone(&Evidence::default())) {
+                Judgement::Convict { strength, evidence } => (strength, evidence),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (strength, words) = judged(5);
+        assert!(strength < 0.3 && !words.contains("had not arrived"), "{strength} {words}");
+        let (strength, words) = judged(1);
+        assert!(strength > 0.5 && words.contains("had not arrived"), "{strength} {words}");
+    }
+
+    #[test]
+    fn a_pause_is_told_and_its_server_is_not_ruled_out() {
+        let with = |pause| told(&[(10, 600_000), (pause, 0), (20, 600_000)]);
+        let of_application = |lines: &[String]| lines.iter().any(|line| line.starts_with("application: "));
+        let long = with(50);
+        let pause = "nothing arrived for 5.0 s in a row (at 1.0 s)";
+        assert!(long.evidence.iter().any(|line| line == pause), "{:?}", long.evidence);
+        assert!(!of_application(&long.innocent) && of_application(&long.missing), "{long:?}");
+        let short = with(5);
+        assert!(!short.evidence.iter().any(|line| line.contains("in a row")), "{:?}", short.evidence);
+        assert!(of_application(&short.innocent), "{:?}", short.innocent);
     }
 }

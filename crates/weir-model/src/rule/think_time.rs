@@ -7,8 +7,8 @@
 //!    socket that is not judged, running, in wait for a pipe, a file to be read or the lock of a file, or
 //!    with all its threads in wait for one another: it waited for no peer, whether a connection was open or
 //!    not;
-//! 2. the same, or it waited for a timer, and no connection was open and no other socket that an answer could
-//!    come from. Less sure: what a poll waits for does not show.
+//! 2. the same, or it waited for a timer, and no connection was open, no other socket that an answer could
+//!    come from, and none at which it listens. Less sure: what a poll waits for does not show.
 //!
 //! Samples of the intervals beside count as well, where three of ten or more of this one are such: a round of
 //! work and waiting may take about as long as an interval.
@@ -59,12 +59,16 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         return Judgement::acquit(format!("{numbers}, but an answer was under way"));
     }
     // Samples with a connection open, or another socket, say nothing of what a poll waits for.
-    let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets));
+    let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets).max(rest.listening));
     let alone = around.share(alone).min(around.share(rest.polling));
     if sure + alone < 0.5 {
-        let doubts: [(Samples, &str); 3] = [
+        let doubts: [(Samples, &str); 4] = [
             (own_or_owed, "whether it owes an answer: a client's connection does not show whose turn it is"),
             (own_or_unseen, "what its other sockets (UDP, QUIC, local) carry is not seen"),
+            (
+                |rest| rest.polling.saturating_sub(rest.open),
+                "what its poll waits for without a connection: a timer of its own, a client, or an answer that is not seen",
+            ),
             (
                 |rest| rest.polling,
                 "what its poll waits for while its connections rest: a timer of its own, or a peer that speaks first",
@@ -223,6 +227,7 @@ mod tests {
         for rest in [
             Rest { polling: 5, open: 5, ..Rest::default() },
             Rest { polling: 5, other_sockets: 5, ..Rest::default() },
+            Rest { polling: 5, listening: 5, ..Rest::default() },
         ] {
             let Judgement::Unknown { missing } = judged(&interval(0, rest)) else {
                 panic!("a timer, or not")

@@ -1,14 +1,16 @@
 //! A judged run in words: the numbers that support its limits, what is ruled out, and what could not be told.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::Run;
+use super::{IntervalVerdict, Run};
 use crate::advice;
 use crate::alone;
-use crate::evidence::{Clocks, Evidence, Reading};
+use crate::evidence::{Clocks, Evidence, Interval, Reading};
 use crate::knee::Knee;
 use crate::limit::{Limit, QUARTER};
 use crate::merge::merged;
+use crate::rule::spent::min_rtt;
 use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
 use crate::sight::Sight;
 use crate::words::{bytes, percent, rate, seconds};
@@ -48,6 +50,11 @@ impl Run<'_> {
                 ),
             );
         }
+        if worded.contains(&Limit::SenderOrPath) {
+            let rtt = min_rtt(&self.whole(), &Context::alone(self.evidence));
+            let counted = self.evidence.intervals.get(self.counted.clone()).unwrap_or_default();
+            lines.extend(sender_or_path::longest_pause(counted, rtt));
+        }
         lines.extend(self.written_and_on_disk());
         lines.extend(self.disk_alone(worded));
         lines
@@ -63,7 +70,7 @@ impl Run<'_> {
     }
 
     /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those
-    /// of its strongest interval, with the interval's place in time.
+    /// of one interval, with its place in time.
     fn words_for(&self, limit: Limit) -> Option<String> {
         let (together, context) = (self.together(limit), Context::alone(self.evidence));
         let view = View::of(&together, &context);
@@ -75,9 +82,23 @@ impl Run<'_> {
                 return Some(evidence);
             }
         }
-        let (interval, verdict) =
-            self.intervals_of(limit).max_by(|a, b| a.1.strength.total_cmp(&b.1.strength))?;
+        let (interval, verdict) = self.strongest(limit)?;
         Some(format!("at {}: {}", seconds(interval.at), verdict.evidence))
+    }
+
+    /// The strongest interval of a limit; where another of its signs has at least twice the time of that
+    /// one's, the strongest with the longest sign: a handshake is clearer than slow start, and shorter.
+    fn strongest(&self, limit: Limit) -> Option<(&Interval, &IntervalVerdict)> {
+        let mut times: BTreeMap<&str, f64> = BTreeMap::new();
+        for (interval, verdict) in self.intervals_of(limit) {
+            *times.entry(sign(verdict)).or_insert(0.0) += interval.span.as_secs_f64();
+        }
+        let strongest = self.intervals_of(limit).max_by(by_strength)?;
+        let (longest, most) = times.iter().max_by(|one, other| one.1.total_cmp(other.1))?;
+        if *most < 2.0 * times[sign(strongest.1)] {
+            return Some(strongest);
+        }
+        self.intervals_of(limit).filter(|(_, verdict)| sign(verdict) == *longest).max_by(by_strength)
     }
 
     /// Writes into the page cache and writes to the device are two figures.
@@ -215,6 +236,15 @@ pub(super) fn missing_readings(evidence: &Evidence) -> Vec<String> {
     never(lanes().map(|lane| &lane.thread), "lane threads", &mut missing);
     never(receivers().map(|lane| &lane.tcp), "connection state", &mut missing);
     missing
+}
+
+fn by_strength(one: &(&Interval, &IntervalVerdict), other: &(&Interval, &IntervalVerdict)) -> Ordering {
+    one.1.strength.total_cmp(&other.1.strength)
+}
+
+/// The words of a verdict before its first number, which tell its signs apart.
+fn sign(verdict: &IntervalVerdict) -> &str {
+    verdict.evidence.split(|mark: char| mark.is_ascii_digit()).next().unwrap_or_default()
 }
 
 fn never<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>, name: &str, missing: &mut Vec<String>) {

@@ -113,6 +113,7 @@ impl Surroundings {
             threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
         self.piped |= at_pipe;
         self.survey.refresh(discovery, lanes, &self.served, Due { busy, at_pipe }, now);
+        self.now.local += u32::from(self.survey.has_local_peer());
         self.neighbours.look(&discovery.pids, &self.survey, now);
         self.neighbours.count(threads, &self.survey);
         self.syncs.look(threads);
@@ -269,6 +270,7 @@ impl Surroundings {
         let rest = &mut self.now.rest;
         rest.open += u32::from(open);
         rest.other_sockets += u32::from(self.survey.has_other_sockets());
+        rest.listening += u32::from(self.survey.listens());
         *counter(rest, activity.kind) += 1;
         if let Some(who) = activity.who {
             match self.resting.iter_mut().find(|(other, _)| *other == who) {

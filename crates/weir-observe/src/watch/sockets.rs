@@ -222,9 +222,9 @@ impl Watch {
         if self.is_scan_due() {
             self.scan(now);
         }
-        // Of many lanes the other ends are not read: they only support what the subject's own end shows.
-        self.look_at_lanes(self.lanes.len() <= FEW, now);
+        // Before the sockets: to read one waits for its lock, and then finds who held it as it let go.
         self.threads.look(&self.discovery.tables);
+        self.look_at_lanes(self.lanes.len() <= FEW, now);
         self.take_ended(now);
         let (lanes, threads) = (&self.lanes, &self.threads);
         self.around.look(Sample { lanes, threads, discovery: &mut self.discovery, now });
@@ -235,7 +235,7 @@ impl Watch {
         due
     }
 
-    /// Reads the sockets of all lanes.
+    /// Reads the sockets of all lanes; of many not the other ends, which only support what its own end shows.
     fn look_at_lanes(&mut self, with_mates: bool, now: Instant) {
         let lanes = self.lanes.iter().enumerate();
         let (places, sockets): (Vec<usize>, Vec<(usize, SocketId)>) = lanes
@@ -293,7 +293,7 @@ impl Watch {
     }
 
     fn say_what_was_left_out(&mut self) {
-        let Totals { at_once, .. } = self.totals;
+        let at_once = self.totals.at_once;
         if at_once > LANES {
             let others = at_once - LANES;
             self.notes.add(format!(

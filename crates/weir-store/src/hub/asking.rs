@@ -74,7 +74,7 @@ pub(super) fn get(
 ) -> Result<(Url, Reply), StoreError> {
     let mut call = call("GET", url.clone(), fields);
     for _ in 0..=MAX_REDIRECTS {
-        let reply = caller.ask(&call, &mut AtHand::default())?;
+        let reply = caller.ask_to(what, &call, &mut AtHand::default())?;
         let Some(next) = leads_to(&call.url, &reply) else { return Ok((call.url, reply)) };
         let next = next.map_err(|why| StoreError::Answer { what: what.to_owned(), why })?;
         if next.origin() != url.origin() {

@@ -37,7 +37,7 @@ pub fn folder(environment: Environment<'_>) -> Result<PathBuf, StoreError> {
     let why = match found {
         // What stands for letters that are not UTF-8: it is another folder than the one that was meant.
         Some(found) if found.to_string_lossy().contains(char::REPLACEMENT_CHARACTER) => {
-            "HF_HUB_CACHE or HF_HOME is not UTF-8; write it so, or give -o a folder in place of --hf-cache"
+            "HF_HUB_CACHE, HF_HOME or XDG_CACHE_HOME is not UTF-8; write it so, or give -o a folder in place of --hf-cache"
         }
         Some(found) => return Ok(found),
         None => "--hf-cache finds no place for the cache: set HF_HUB_CACHE, or HOME",
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_read_from_its_variable_is_refused() {
-        for variable in ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME"] {
+        for variable in ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"] {
             let of =
                 |name: &str| (name == variable).then(|| String::from_utf8_lossy(b"/c/\xff").into_owned());
             assert!(matches!(folder(&of), Err(StoreError::Usage(_))), "{variable}");

@@ -194,7 +194,7 @@ impl LfsAuthorizer {
             vec![("accept".to_owned(), KIND.to_owned()), ("content-type".to_owned(), KIND.to_owned())];
         fields.extend(self.login.iter().map(|login| ("authorization".to_owned(), basic_of(login))));
         let call = Call { method: "POST", url, fields, most: MOST, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::new(body.as_bytes()))?;
+        let reply = caller.ask_to(&what, &call, &mut AtHand::new(body.as_bytes()))?;
         if !(200..300).contains(&reply.head.status) {
             return Err(refusal(&what, &call, &reply));
         }
@@ -276,6 +276,7 @@ impl Authorizer for LfsAuthorizer {
             Ok(Some(next)) => Ok(Mend::At(Box::new(next))),
             Ok(None) => Ok(Mend::No),
             Err(StoreError::Http(error)) => Err(error),
+            Err(StoreError::Answered { answer, .. }) if answer.is_for_later() => Err(*answer),
             Err(other) => Err(GetError::Refused(other.to_string())),
         }
     }

@@ -30,9 +30,11 @@ use weir_observe::watch::{Cadence, EndedInterval, INTERVAL, SAMPLE_INTERVAL};
 use weir_observe::{LaneProbe, Sampler, sysctl};
 use weir_units::Rate;
 
+use super::Bounds;
 use super::engine::Run;
-use super::job::{RunReport, Source};
+use super::job::{Job, RunReport, Source};
 use super::lane::LaneState;
+use super::plan::Plan;
 use super::queue::MOST_LANES;
 use crate::error::StoreError;
 
@@ -99,6 +101,7 @@ impl<'a> Watch<'a> {
             cpus: weir_observe::cpu::available_cpus(),
             tls: (run.name)("").starts_with("https"),
             objects: run.jobs.len() as u64,
+            most_at_once: most_at_once(run.jobs, &run.uploads.bounds(), run.options.part_size),
             uploads: true,
             ..Facts::default()
         };
@@ -398,6 +401,19 @@ impl SeenLane {
     }
 }
 
+/// How many requests can send these objects side by side: one for each part, where the store takes parts.
+/// `None` where nobody knows: of a stream, and of what others cut.
+fn most_at_once(jobs: &[Job], bounds: &Bounds, part_size: Option<u64>) -> Option<u32> {
+    let parts = |job: &Job| match (&job.source, job.size) {
+        _ if bounds.parts < 2 => Some(1),
+        (Source::File(_), Some(size)) if job.share.is_none() => {
+            Plan::of_size(size, bounds, part_size).ok().map(|plan| plan.parts(size))
+        }
+        _ => None,
+    };
+    jobs.iter().map(parts).try_fold(0_u32, |sum, parts| Some(sum.saturating_add(parts?)))
+}
+
 fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {
     let sum = |stage: Stage| shares.iter().map(|share| share.spent.wall(stage)).sum::<Duration>();
     Stages {
@@ -415,5 +431,33 @@ fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {
         own,
         cpus: weir_observe::cpu::available_cpus(),
         ..Stages::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Attributes;
+    use super::*;
+
+    #[test]
+    fn no_more_is_sent_at_once_than_there_are_parts() {
+        let (mib, most) = (1 << 20, u64::MAX);
+        let s3 =
+            Bounds { parts: 10_000, least_part: 5 * mib, most_part: 5 << 30, most_single: 5 << 30, most };
+        let plain = Bounds { parts: 1, least_part: 0, most_part: most, most_single: most, most };
+        let job = |source, size| Job {
+            source,
+            key: String::new(),
+            size,
+            attributes: Attributes::default(),
+            share: None,
+        };
+        let file = |size| job(Source::File("f".into()), Some(size));
+        assert_eq!(most_at_once(&[file(100 * mib)], &plain, None), Some(1));
+        assert_eq!(most_at_once(&[file(mib), file(100 * mib)], &plain, None), Some(2));
+        assert_eq!(most_at_once(&[file(mib)], &s3, None), Some(1));
+        assert_eq!(most_at_once(&[file(100 * mib)], &s3, None), Some(13));
+        assert_eq!(most_at_once(&[file(100 * mib)], &s3, Some(50 * mib)), Some(2));
+        assert_eq!(most_at_once(&[job(Source::Stdin, None)], &s3, None), None);
     }
 }

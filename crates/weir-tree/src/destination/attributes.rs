@@ -137,7 +137,7 @@ pub(super) fn of_node(
         _ => entry::file_type(&stat).is_symlink(),
     };
     if !is_same {
-        return Err(TreeError::Replaced { name: name.clone() });
+        return Err(TreeError::ReplacedThere { name: name.clone() });
     }
     let (user, group) = shared.ownership.given(entry, keep);
     if user.is_some() || group.is_some() {

@@ -156,7 +156,9 @@ fn copy_as(
         Kind::File { .. } => {}
         Kind::Symlink { target } => place::symlink((into, passing), target, name, false, || Ok(()))?,
         Kind::Special(node) => special::make((into, passing), *node, name, false, || Ok(()))?,
-        Kind::Directory | Kind::HardLink { .. } => return Err(TreeError::Replaced { name: name.clone() }),
+        Kind::Directory | Kind::HardLink { .. } => {
+            return Err(TreeError::ReplacedThere { name: name.clone() });
+        }
     }
     if !entry.is_file() {
         return attributes::of_node(shared, into, passing, &entry);

@@ -42,8 +42,12 @@ pub fn own_variable(name: &str) -> Option<String> {
         Ok(text) => Some(text),
         Err(VarError::NotPresent) => None,
         // Paths, which need not be UTF-8: nothing is looked for in such a home, and the bundle is also read
-        // as a path.
-        Err(VarError::NotUnicode(_)) if matches!(name, "HOME" | BUNDLE) || name.starts_with("XDG_") => None,
+        // as a path. XDG_CACHE_HOME is none of these: what is kept by --hf-cache would go elsewhere.
+        Err(VarError::NotUnicode(_))
+            if matches!(name, "HOME" | "XDG_RUNTIME_DIR" | "XDG_STATE_HOME" | BUNDLE) =>
+        {
+            None
+        }
         Err(VarError::NotUnicode(text)) => {
             if TOLD.lock().insert(name.to_owned()) {
                 tracing::warn!("{name} is not UTF-8; write it so, or unset it");

@@ -124,7 +124,7 @@ impl Pace {
         let (since, before) = self.seen[0];
         let moved = now.totals.bytes.saturating_sub(before);
         Progress {
-            done: now.totals.bytes + now.totals.kept,
+            done: now.totals.there(),
             total: (now.found.files > 0 || now.found.all).then_some(now.found.bytes),
             at_least: !now.found.all,
             files: (now.found.files > 1).then_some((now.totals.files, now.found.files)),
@@ -265,17 +265,12 @@ pub fn transport(way: Option<Way>) -> Option<&'static str> {
 
 /// The error that ended a copy; of an interruption also what is there.
 fn in_words(error: &CopyError, report: &Report) -> String {
-    match (error, bytes_there(report)) {
+    match (error, report.totals.there()) {
         (CopyError::Interrupted, there @ 1..) => {
             format!("interrupted; {} are at the target, run the same command again to resume", Bytes(there))
         }
         _ => error.to_string(),
     }
-}
-
-/// What is at the target, of this run and of an earlier one.
-fn bytes_there(report: &Report) -> u64 {
-    report.totals.bytes + report.totals.kept
 }
 
 /// Paths that failed, as a record has them.
@@ -426,7 +421,7 @@ pub fn exit_code(report: &Report) -> u8 {
     match &report.outcome {
         Ok(()) => of_files,
         Err(CopyError::Interrupted) => INTERRUPTED,
-        Err(CopyError::Lost { .. } | CopyError::NoLane { .. }) if bytes_there(report) > 0 => 4,
+        Err(CopyError::Lost { .. } | CopyError::NoLane { .. }) if report.totals.there() > 0 => 4,
         Err(CopyError::Far(failure) | CopyError::Refused(failure)) => failed(failure.kind),
         Err(_) => 1,
     }

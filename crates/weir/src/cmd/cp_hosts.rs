@@ -158,7 +158,7 @@ impl Pace {
     pub(super) fn progress(&mut self, now: &ChainProgress<'_>) -> Progress {
         let is_there = |standing: &Standing| *standing != Standing::Failed;
         let hosts = now.hosts.iter().filter(|host| is_there(&host.standing));
-        let least = hosts.map(|host| host.totals.bytes + host.totals.kept).min().unwrap_or(0);
+        let least = hosts.map(|host| host.totals.there()).min().unwrap_or(0);
         self.seen.push_back((now.elapsed, least));
         while self.seen.len() > 2 && now.elapsed - self.seen[0].0 > Duration::from_secs(1) {
             self.seen.pop_front();

@@ -17,6 +17,7 @@ use weir_get::list::order::Order;
 use weir_get::sink::Existing;
 use weir_get::sink::folder::Folder;
 use weir_http::netrc::Login;
+use weir_model::path::MOST_BUFFER;
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_store::address::StoreUrl;
@@ -276,7 +277,7 @@ fn options(get: &Get) -> Options {
         speed: speed(get),
         max_wait: get.max_wait,
         retries: get.retries,
-        receive_buffer: get.recv_buffer.map(|bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX)),
+        receive_buffer: get.recv_buffer.map(|bytes| bytes.0.min(MOST_BUFFER) as usize),
         any_type: get.any_type,
         ignore_digest: get.ignore_digest,
         accept_unclean: get.accept_unclean_close,

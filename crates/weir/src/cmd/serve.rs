@@ -1,23 +1,26 @@
 //! `weir serve`: files below a folder over HTTP or HTTPS, as fast or as slow as asked.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write, stdin};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use signal_hook::consts::SIGHUP;
-use signal_hook::flag;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use weir_observe::nic::addresses;
 use weir_serve::{Config, Content, ServeError, Server, TlsSource};
 use weir_units::threads;
 
 use super::bench;
 use crate::args::Serve;
+use crate::caught::is_of_session;
 use crate::interrupt;
 use crate::output;
 use crate::stdout;
+use crate::tui;
 use crate::voice::{self, Printed};
 
 /// Serves until SIGINT or SIGTERM; SIGHUP reopens the folder and rereads the certificate.
@@ -26,9 +29,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     raise_descriptors();
     let server = Arc::new(Server::bind(config(serve)).map_err(with_way_out)?);
     let stop = interrupt::stop()?;
-    let hung_up = Arc::new(AtomicBool::new(false));
-    // Also where nohup(1) has it ignored: that does not mean a certificate that is to be read anew.
-    interrupt::while_held(|| flag::register(SIGHUP, Arc::clone(&hung_up)))?;
+    let hang_ups = HangUps::listen()?;
     let (measured, answers) = match serve.bench {
         Some(listen) => {
             let (places, answer) = bench::net::server::beside(listen, serve.quiet, Arc::clone(&stop))?;
@@ -37,7 +38,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         None => (Vec::new(), None),
     };
     let served = Arc::clone(&server);
-    threads::start("signals", move || hear(&served, &stop, &hung_up))?;
+    threads::start("signals", move || hear(&served, &stop, hang_ups))?;
     if let (Some(path), Some(pem)) = (&serve.save_cert, server.certificate_pem()) {
         output::write(path, pem.as_bytes())?;
     }
@@ -66,30 +67,66 @@ fn announce(serve: &Serve, served: &[SocketAddr], measured: &[SocketAddr]) -> io
     out.flush()
 }
 
+/// What SIGHUP means: that the terminal has gone, or that all is to be read anew.
+struct HangUps {
+    told: SignalsInfo<WithRawSiginfo>,
+    /// The server ends with its terminal. One without a terminal does not, and not one under nohup(1), which
+    /// has SIGHUP ignored.
+    ends_with_terminal: bool,
+}
+
+impl HangUps {
+    fn listen() -> io::Result<HangUps> {
+        let ends_with_terminal = interrupt::is_heeded(&SIGHUP) && tui::terminal().is_ok();
+        // Also where it is ignored: that does not mean a certificate that is to be read anew.
+        let told = interrupt::while_held(|| SignalsInfo::new([SIGHUP]))?;
+        Ok(HangUps { told, ends_with_terminal })
+    }
+
+    /// What came since the last call: whether it tells of the terminal's end.
+    fn came(&mut self) -> Option<bool> {
+        let told: Vec<_> = self.told.pending().collect();
+        // A shell that exits says so a moment before it gives its terminal up.
+        let is_end = || {
+            told.iter().any(is_of_session) && {
+                std::thread::sleep(Duration::from_millis(50));
+                has_gone(&tui::terminal())
+            }
+        };
+        (!told.is_empty()).then(|| self.ends_with_terminal && is_end())
+    }
+}
+
+/// Not merely one that cannot be opened now, as for want of descriptors.
+fn has_gone(terminal: &io::Result<std::fs::File>) -> bool {
+    let errno = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EIO));
+    terminal.as_ref().is_err_and(errno)
+}
+
 /// Does what signals ask for, until one of them ends the server.
-fn hear(server: &Server, stop: &AtomicBool, hung_up: &AtomicBool) {
-    let at_terminal = stdin().is_terminal();
+fn hear(server: &Server, stop: &AtomicBool, mut hang_ups: HangUps) {
     while !stop.load(Relaxed) {
-        if hung_up.swap(false, Relaxed) {
-            // From the terminal itself, which is gone: there is nobody to serve for.
-            if at_terminal && !stdin().is_terminal() {
-                stop.store(true, Relaxed);
-                break;
-            }
-            match server.reload() {
-                Ok(true) => tracing::info!("opened the folder and read the certificate anew"),
-                Ok(false) => tracing::info!("opened the folder anew; there is no certificate to read"),
-                Err(error) => {
-                    let is_folder = matches!(error, ServeError::Root { .. });
-                    let kept = if is_folder { "folder" } else { "certificate" };
-                    let words = voice::words(&error.into());
-                    tracing::warn!("keeping the old {kept}: {words}");
-                }
-            }
+        match hang_ups.came() {
+            // There is nobody to serve for.
+            Some(true) => stop.store(true, Relaxed),
+            Some(false) => reload(server),
+            None => std::thread::sleep(Duration::from_millis(50)),
         }
-        std::thread::sleep(Duration::from_millis(50));
     }
     server.shutdown().stop();
+}
+
+fn reload(server: &Server) {
+    match server.reload() {
+        Ok(true) => tracing::info!("opened the folder and read the certificate anew"),
+        Ok(false) => tracing::info!("opened the folder anew; there is no certificate to read"),
+        Err(error) => {
+            let is_folder = matches!(error, ServeError::Root { .. });
+            let kept = if is_folder { "folder" } else { "certificate" };
+            let words = voice::words(&error.into());
+            tracing::warn!("keeping the old {kept}: {words}");
+        }
+    }
 }
 
 fn config(serve: &Serve) -> Config {

@@ -333,3 +333,22 @@ fn a_limit_on_the_size_of_files_is_an_error_of_the_file() {
     assert!(sandbox.read("b") == pattern(3 * MIB, 1));
     assert_eq!(sandbox.names(), ["a", "b"]);
 }
+
+/// The journal of a file is behind its end. Where no file may be so long the file comes all the same: without
+/// a journal (of 5 MiB less a byte), and with one that ends before its last block (1088 bytes of it).
+#[test]
+fn a_file_comes_where_no_file_may_be_as_long_as_its_journal_needs() {
+    let sandbox = Sandbox::new();
+    for (size, room) in [(5 * MIB - 1, 0), (20 * MIB, 1024)] {
+        let bytes = pattern(size, 1);
+        sandbox.write("a", &bytes);
+        let longest = size.next_multiple_of(MIB) + room;
+        let script = format!("ulimit -f {}; exec {WEIR} cp a b", longest / 1024);
+        let run = sandbox.weir("bash", ["-c", &script]).run();
+        let words = "no room for the journal of b: file too large";
+        assert_eq!(run.succeeds().stderr.contains(words), room == 0, "{}", run.stderr);
+        assert!(sandbox.read("b") == bytes, "{size}");
+        assert_eq!(sandbox.names(), ["a", "b"], "nothing else is left of {size}");
+        std::fs::remove_file(sandbox.path("b")).unwrap();
+    }
+}

@@ -8,7 +8,7 @@ use crate::support;
 use std::fs::{self, File};
 use std::path::Path;
 
-use support::{Sandbox, Sshd, WEIR};
+use support::{MIB, Sandbox, Sshd, WEIR, pattern};
 
 /// Below this a tree is all under way at one time.
 const FEW: u64 = 1000;
@@ -93,4 +93,13 @@ fn a_small_limit_of_descriptors_is_lived_with() {
     }
     sandbox.weir("sh", ["-c", &format!("ulimit -n 48 && exec {WEIR} cp a/ b/")]).run().succeeds();
     assert_eq!(support::count(&sandbox.path("a")), support::count(&sandbox.path("b")));
+}
+
+/// Looking at threads and sockets takes the last descriptors: a file that is complete does without one.
+#[test]
+fn a_large_file_comes_where_descriptors_run_out() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(30 * MIB, 1));
+    sandbox.weir("sh", ["-c", &format!("ulimit -n 28 && exec {WEIR} cp -c 2 a b")]).run().succeeds();
+    assert!(sandbox.read("b") == pattern(30 * MIB, 1));
 }

@@ -4,8 +4,10 @@
 
 use crate::support;
 
+use std::path::Path;
+
 use serde_json::Value;
-use support::{Run, Sandbox, WEIR, pattern};
+use support::{Run, Sandbox, WEIR, pattern, skip};
 
 /// Plain text by classic codecs, as published: ratio, and MB/s of one core.
 const TABLE: &str = "codec,ratio,compress\nZLIB,0.3580,9.6\nLZO,0.5440,101.7\nLIBLZF,0.5460,134.3\nQUICKLZ,0.5490,183.4\n\
@@ -192,6 +194,11 @@ fn a_file_that_does_not_shrink_is_sent_as_it_is() {
     sandbox.write("noise", pattern(700_000, 3));
     let record = plan(&sandbox, &["noise", "--link", "5Mbit", "--json"]).succeeds().json();
     assert_eq!(record["plan"]["best"][0]["codec"], "none");
+    let is_told_too_little = |record: &Value| record["plan"]["notes"].to_string().contains("is too little");
+    assert!(!is_told_too_little(&record), "{record}");
+    sandbox.write("byte", "x");
+    let record = plan(&sandbox, &["byte", "--link", "5Mbit", "--json"]).succeeds().json();
+    assert!(is_told_too_little(&record), "{record}");
 }
 
 #[test]
@@ -280,6 +287,23 @@ fn files_that_cannot_be_measured_are_named() {
     assert!(empty.contains("best over 1 MB/s: none"), "{empty}");
     plan(&sandbox, &[".", "--link", "1M"]).fails(2, &["is a directory"]);
     plan(&sandbox, &["/dev/null", "--link", "1M"]).fails(2, &["is not a regular file"]);
+}
+
+/// Files with holes, of a file system that has such sizes.
+#[test]
+fn files_may_sum_to_more_than_a_number_holds() {
+    let sandbox = Sandbox::new_in(Path::new("/dev/shm"));
+    std::fs::create_dir(sandbox.path("from")).unwrap();
+    for name in ["from/a", "from/b", "from/c"] {
+        let file = std::fs::File::create(sandbox.path(name)).unwrap();
+        if file.set_len(9_000_000_000_000_000_000).is_err() {
+            return skip("files in /dev/shm have less");
+        }
+    }
+    let planned = text(&plan(&sandbox, &["from", "to"]));
+    assert!(planned.contains("18447 PB of holes are not moved"), "{planned}");
+    let copied = sandbox.weir(WEIR, ["cp", "--json", "from", "to"]).run();
+    assert_eq!(copied.succeeds().json()["bytes"], u64::MAX);
 }
 
 #[test]

@@ -120,7 +120,8 @@ fn what_is_not_proven_is_not_joined() {
     };
     for (object, left_here, time, why) in [
         // The object is younger than the last byte here; within one second nothing tells.
-        (object(), begun.to_vec(), early() - DAY, "the object was changed at Fri, 25 Dec 2020"),
+        (object(), begun.to_vec(), early() - DAY, "the object was changed at 2020-12-25 10:00:00 UTC"),
+        (object(), begun.to_vec(), UNIX_EPOCH - DAY, "written here (1969-12-31 00:00:00 UTC)"),
         (object(), begun.to_vec(), early() + Duration::from_millis(500), "the object was changed at"),
         // Other bytes at its end, at its start, in the middle.
         (object(), changed_bytes(3 * MIB - 1), later, "other bytes from byte"),

@@ -96,6 +96,15 @@ fn the_time_of_the_object() {
 }
 
 #[test]
+fn a_time_before_1970_is_kept() {
+    let server = serve(dated(1000, Some("\"a\""), Some("Wed, 31 Dec 1969 23:59:59 GMT")), Does::Ignores);
+    let sandbox = Sandbox::new();
+    sandbox.get([&server.url("x"), "-R"]).run().succeeds();
+    let time = std::fs::metadata(sandbox.path("x")).unwrap().modified().unwrap();
+    assert_eq!(UNIX_EPOCH.duration_since(time).unwrap(), Duration::from_secs(1));
+}
+
+#[test]
 fn what_is_the_same_stays_over_runs() {
     for length in [1000, 3 * MIB] {
         for does in [Does::Heeds, Does::Ignores] {

@@ -4,8 +4,10 @@
 
 use crate::support;
 
+use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -564,6 +566,9 @@ fn the_python_library_finds_what_is_in_its_cache() {
     weir(&["hf://org/model", "--hf-cache", "--no-clobber"]).env("HF_HUB_CACHE", &other).run().succeeds();
     assert!(sandbox.path(format!("other/models--org--model/snapshots/{COMMIT}/config.json")).exists());
     weir(&["hf://org/model", "--hf-cache", "-o", "x/"]).run().exits(2);
+    let elsewhere = OsStr::from_bytes(b"/tmp/caf\xe9");
+    let run = hub.get(&sandbox, &["hf://org/model", "--hf-cache"]).env("XDG_CACHE_HOME", elsewhere).run();
+    run.fails(1, &["give -o a folder in place of --hf-cache"]);
     weir(&["http://127.0.0.1:9/x", "--hf-cache"]).run().fails(2, &["--hf-cache takes hf:// alone"]);
     let library =
         std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/weir-test/huggingface_hub"));
@@ -607,8 +612,13 @@ fn a_hub_that_asks_for_too_long_a_wait_is_left_until_then() {
     for args in [&["hf://org/model"][..], &[image.as_str()], &["--lfs", repo.as_str(), "x.bin"]] {
         let before = server.requests().len();
         let weir = sandbox.get(args).env("HF_ENDPOINT", server.url("")).env("TZ", "UTC");
-        let says =
-            ["asks for a wait of 2 h 00 min", "--max-wait allows 10 min 00 s", "again after 20", " UTC"];
+        let says = [
+            ": cannot ",
+            "asks for a wait of 2 h 00 min",
+            "--max-wait allows 10 min 00 s",
+            "again after 20",
+            " UTC",
+        ];
         weir.run().fails(4, &says);
         assert_eq!(server.requests().len(), before + 1, "{args:?}");
     }

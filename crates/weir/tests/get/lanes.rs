@@ -17,6 +17,19 @@ fn serve(object: Object) -> Server {
     Server::start(move |request, wire| object.serve(request, wire))
 }
 
+/// A socket takes an `int`: of 2^32 it would see the lowest bits, and take the smallest buffer there is.
+#[test]
+fn a_receive_buffer_of_any_size_is_one_that_sockets_take() {
+    let server = serve(Object::new(1000));
+    let sandbox = Sandbox::new();
+    for (asked, taken) in [("64KiB", 65_536), ("4294967296", i32::MAX), ("9223372036854775807", i32::MAX)] {
+        let flags = ["-o", "x", "--force", "--recv-buffer", asked, "--evidence", "seen"];
+        sandbox.get([&server.url("x")]).args(&flags).run().succeeds();
+        let seen: serde_json::Value = serde_json::from_slice(&sandbox.read("seen")).unwrap();
+        assert_eq!(seen["facts"]["receive_buffer"], taken, "{asked}");
+    }
+}
+
 #[test]
 fn four_lanes_split_a_file_into_ranges_that_cover_it_once() {
     let size = 16 * MIB;

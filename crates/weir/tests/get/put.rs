@@ -294,6 +294,24 @@ fn a_look_follows_redirects() {
     put("old").fails(1, &["it exists already (--if-absent)"]);
 }
 
+/// One body goes over one connection, however many are asked for.
+#[test]
+fn nobody_is_told_to_send_one_body_over_more_connections() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(|request, wire| {
+        wire.read_body(request)?;
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        wire.answer("201 Created", &[], b"")
+    });
+    sandbox.write("x", pattern(64 << 10, 1));
+    for more in [&[] as &[&str], &["-c", "2"]] {
+        let put = sandbox.weir(support::WEIR, ["put", "x", &server.url("x"), "--json"]).args(more);
+        let record = put.run().succeeds().json();
+        let advice = record["verdict"]["advice"].to_string();
+        assert!(advice.contains("ask who runs the store") && !advice.contains("-c "), "{advice}");
+    }
+}
+
 #[test]
 fn a_slow_store_and_a_store_that_asks_for_less_are_named() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());

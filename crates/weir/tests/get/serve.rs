@@ -83,6 +83,34 @@ fn a_server_without_a_certificate_outlives_a_hang_up() {
     assert_eq!(serving.end(), Some(0));
 }
 
+/// Whatever its stdin is, and in the background too, where the shell tells of it; under nohup(1) there is
+/// another reason to go on.
+#[test]
+fn a_server_ends_with_its_terminal() {
+    const TELLS: &str = "trap 'kill -HUP $!; wait $!; exit $?' HUP; ";
+    for (before, run, ends) in [("", "exec", true), ("trap '' HUP; ", "exec", false), (TELLS, "", true)] {
+        let sandbox = sandbox();
+        let (near, terminal) = support::terminal();
+        let after = if run.is_empty() { "& wait" } else { "" };
+        let script =
+            format!("{before}{run} {WEIR} serve -v www --listen 127.0.0.1:0 </dev/null >out 2>said {after}");
+        // setsid makes its stdin the controlling terminal.
+        let mut weir = sandbox.weir("setsid", ["-c", "sh", "-c", &script]);
+        // One that nobody has open is no session's terminal any more: a shell has it.
+        weir.command.stdin(terminal.try_clone().unwrap());
+        let running = weir.spawn();
+        let serves = || String::from_utf8_lossy(&sandbox.read("out")).contains("serving");
+        wait_for("its handler", || sandbox.path("out").exists() && serves());
+        drop(near);
+        if !ends {
+            let said = || unfolded(&String::from_utf8(sandbox.read("said")).unwrap());
+            wait_for("the folder to be opened", || said().contains("opened the folder anew"));
+            running.signal(Signal::TERM);
+        }
+        running.wait().succeeds();
+    }
+}
+
 #[test]
 fn an_answer_under_way_comes_to_its_end() {
     const SIZE: usize = 64 << 20;

@@ -70,6 +70,24 @@ fn the_help_of_every_command() {
     assert_eq!(there, kept);
 }
 
+#[test]
+fn completions_offer_what_the_help_shows() {
+    let sandbox = sandbox();
+    for shell in ["zsh", "fish", "elvish", "powershell", "bash"] {
+        let run = run(&sandbox, &["completions", shell]);
+        let text = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
+        for (word, is_shown) in [("limit-rate", true), ("globoff", false), ("tlsv1.2", false)] {
+            assert_eq!(text.contains(word), is_shown, "{shell}: {word}");
+        }
+        // Names of commands as bash's functions have them: --peer is another thing.
+        if shell == "bash" {
+            for (name, is_shown) in [("__serve", true), ("__peer", false), ("__guard", false)] {
+                assert_eq!(text.contains(name), is_shown, "{name}");
+            }
+        }
+    }
+}
+
 /// What an option does is pinned by the help; man pages have the same options.
 #[test]
 fn the_options_of_every_man_page() {

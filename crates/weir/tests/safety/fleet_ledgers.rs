@@ -200,7 +200,8 @@ fn sizes_beyond_reason_are_named() {
     assert_eq!(status(&sandbox)["planned"]["bytes"], 7 * most);
     for size in ["1152921504606846977", "18446744073709551615"] {
         let list = format!("a\t\t{size}\nb\t\t1\n");
-        plan(&list, &[]).fails(1, &["a: ", size, "bytes are more than any object has"]);
+        // Of a file no size can be named: the way out is one for both.
+        plan(&list, &[]).fails(1, &[&format!("a: {size} bytes are more than any object has; mend them")]);
         plan(&list, &["--skip-bad"]).succeeds();
         assert_eq!(status(&sandbox)["planned"]["objects"], 1);
     }

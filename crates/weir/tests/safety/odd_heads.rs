@@ -356,7 +356,7 @@ fn chunks_that_two_readers_read_in_two_ways_are_refused() {
         (b"+5\r\nhello\r\n0\r\n\r\n", "a chunk size"),
         (b"0x5\r\nhello\r\n0\r\n\r\n", "a chunk size"),
         (b"5\r\nhello0\r\n\r\n", "CRLF after a chunk"),
-        (b"00000000000000005\r\nhello\r\n0\r\n\r\n", "a chunk size of 2^63 bytes or more"),
+        (b"00000000000000005\r\nhello\r\n0\r\n\r\n", "a chunk size of more than 16 digits"),
     ] {
         let server = Server::start(move |_, wire| {
             wire.head("200 OK", &[("Transfer-Encoding", "chunked")])?;

@@ -150,7 +150,7 @@ fn judged(folder: &Path, line: &Line) -> anyhow::Result<Option<(Value, Option<St
     // As `weir why` does.
     let mut verdict = explain(&evidence);
     match record["why"]["connections"].as_u64() {
-        Some(0) => moved::without_connection(&mut verdict),
+        Some(0) => moved::without_connection(&evidence, &mut verdict),
         _ => drop(moved::say_if_nothing(&evidence, &mut verdict)),
     }
     // What the watch itself had to say is not in the evidence.

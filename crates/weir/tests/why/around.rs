@@ -7,6 +7,7 @@ use crate::support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -613,6 +614,48 @@ fn an_answer_that_the_program_itself_delays_is_not() {
     let (said, _) = app(|socket| answer_after(socket, Duration::ZERO), "0.25");
     said.is_not("upstream");
     said.is_not("connect");
+}
+
+/// `PATH`: for each request asks a backend behind a local socket.
+const LOCAL_APP: &str = "import select,socket,sys
+l = socket.create_server(('127.0.0.1', 0))
+b = socket.socket(socket.AF_UNIX)
+b.connect(sys.argv[1])
+print(l.getsockname()[1], flush=True)
+c = l.accept()[0]
+while True:
+    if not c.recv(65536): break
+    b.sendall(b'?')
+    select.select([b], [], [])
+    if not b.recv(1): break
+    c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 100000\\r\\n\\r\\n' + b'x' * 100000)";
+
+#[test]
+fn a_backend_behind_a_local_socket_is_not_ruled_out() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("backend");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut question = [0];
+        while socket.read_exact(&mut question).is_ok() {
+            // The backend's work is the cause that is tested here.
+            std::thread::sleep(Duration::from_millis(250));
+            if socket.write_all(&question).is_err() {
+                return;
+            }
+        }
+    });
+    let app = Helper::python(LOCAL_APP, &[path.to_str().unwrap()]);
+    ask_on(app.line.parse().unwrap());
+    let run = why(&["--for", "2s", "--pid", &app.pid()]).run();
+    run.succeeds();
+    let verdict = run.json()["verdict"].clone();
+    assert!(!verdict["innocent"].to_string().contains("upstream:"), "{verdict:#}");
+    assert!(!verdict["evidence"].to_string().contains("no other peer"), "{verdict:#}");
 }
 
 /// `PAUSE`: waits for a question in a select, takes so long, and answers with 5000 bytes.

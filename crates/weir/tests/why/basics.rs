@@ -83,6 +83,12 @@ while time.time() < end:
     c.sendall(b'x' * 20000)
     time.sleep(0.02)";
 
+const LISTENER: &str = "import select,socket
+s = socket.create_server(('127.0.0.1', 0))
+print('ready', flush=True)
+while True:
+    select.select([s], [], [])";
+
 const SLEEPY_READER: &str = "import socket,sys,time
 c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
 c.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
@@ -197,6 +203,22 @@ fn a_running_process_is_judged_until_it_ends() {
     child.wait().unwrap();
     run.succeeds();
     assert_eq!(limit(&run).0, "application", "{}", String::from_utf8_lossy(&run.stdout));
+}
+
+/// What its poll waits for are clients, not its own time.
+#[test]
+fn who_only_listens_is_held_by_nothing() {
+    if !has("python3") {
+        return;
+    }
+    let mut child = Command::new("python3").args(["-c", LISTENER]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+    let run = why(&["--json", "--for", "1s", "--pid", &child.id().to_string()]).run();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    run.exits(1);
+    assert_eq!(limit(&run).0, "none", "{}", String::from_utf8_lossy(&run.stdout));
 }
 
 #[test]

@@ -6,7 +6,6 @@ use crate::support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -137,10 +136,7 @@ fn what_cannot_be_is_said() {
 /// ended.
 fn end_by(sandbox: &Sandbox, signal: Signal) -> Run {
     let script = "sh -c 'sleep 600 & echo $! >orphan'; sleep 600 & echo $! >child; echo $$ >command; wait";
-    let mut lab = shell(sandbox, &[], script);
-    // Away from the terminal, which would tell the command itself.
-    lab.command.process_group(0);
-    let running = lab.spawn();
+    let running = shell(sandbox, &[], script).spawn();
     let names = ["orphan", "child", "command"];
     wait("the command", || names.iter().all(|name| pid_in(sandbox, name).is_some()));
     let namespace = names.map(|name| namespace_of(pid_in(sandbox, name).unwrap()).unwrap());

@@ -11,3 +11,4 @@ mod lab;
 mod lab_shell;
 mod lab_user;
 mod pcap;
+mod signals;

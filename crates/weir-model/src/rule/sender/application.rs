@@ -14,8 +14,12 @@
 //! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]), or fails
 //! ([`failing`]).
 //!
-//! Where its thread slept in a wait whose purpose is not known ([`source_disk::unnamed`]), it may have waited
-//! for a file: it convicts with three fifths at most.
+//! Where its thread slept in a wait whose purpose is not known ([`source_disk::unnamed`]), or in half of the
+//! looks for pages, it may have waited for a file, and beside a local socket for another process: it convicts
+//! with three fifths at most.
+//!
+//! Where the watched end opened the connection and waits for the other end's answers ([`awaits_answers`]), it
+//! convicts with three quarters at most, since that end is not seen.
 //!
 //! Cannot tell where the peer gives credits (HTTP/2, SSH) and its thread waits for nothing else, however
 //! short the path is: they come at the pace of the peer's reader.
@@ -31,6 +35,7 @@
 
 use super::flow::{Flow, by_flow};
 use super::{answers, latency, nagle, path_mtu, protocol_window, request_response, source_disk, timeouts};
+use crate::around::Around;
 use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::found::doing;
 use crate::rule::turns::Turns;
@@ -88,7 +93,10 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
             "{numbers}: all was sent and acknowledged, and nothing more was asked"
         ));
     }
-    let why = whose_turn(flow).or_else(|| flow.thread.as_ref().ok().and_then(thread)).unwrap_or_default();
+    let other_end = turn_of_other_end(flow);
+    let is_other_ends = other_end.is_some();
+    let why = other_end.or_else(|| whose_turn(flow)).or_else(|| flow.thread.as_ref().ok().and_then(thread));
+    let why = why.unwrap_or_default();
     let spares = flow.seen.in_flight.saturating_mul(2) <= flow.seen.cwnd;
     let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && (limited >= 0.5 || spares));
     let idle = rests >= 0.3 || starves;
@@ -103,8 +111,16 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     }
     // What it waits for may be somebody else's.
     let is_piped = |thread: &ThreadInterval| thread.share(thread.found.pipe_empty) >= 0.5;
-    let is_unclear = |thread: &ThreadInterval| source_disk::unnamed(thread).is_some() || is_piped(thread);
-    let most = if flow.thread.as_ref().is_ok_and(is_unclear) { 0.6 } else { 1.0 };
+    let is_unclear = |thread: &ThreadInterval| {
+        source_disk::unnamed(thread).is_some() || source_disk::awaits_pages(thread) || is_piped(thread)
+    };
+    let is_unclear = flow.thread.as_ref().is_ok_and(is_unclear)
+        || (!flow.is_peers && relay::may_wait_locally(flow.interval, flow.context));
+    let most = match is_unclear {
+        true => 0.6,
+        false if is_other_ends => 0.75,
+        false => 1.0,
+    };
     if rests >= 0.3 {
         return Judgement::convict((0.6 + 0.35 * rests).min(most), format!("{numbers}{why}"));
     }
@@ -196,6 +212,30 @@ fn is_last_rest(flow: &Flow<'_>) -> bool {
         && flow.after(f64::INFINITY).all(|(seen, _)| quiet(seen))
 }
 
+/// What the watched end waits for that sent all it had, on a connection that it opened. A poll may be for a
+/// timer as well.
+fn turn_of_other_end(flow: &Flow<'_>) -> Option<String> {
+    let thread = flow.thread.as_ref().ok().filter(|_| !flow.is_peers)?;
+    let share = percent(awaits_answers(&flow.seen, thread, &flow.interval.around)?);
+    Some(if thread.share(thread.found.receiving) >= 0.5 {
+        format!("; it waited for the other end to answer what was sent in {share} of samples")
+    } else {
+        format!(
+            "; all was sent, and it waited for the other end's answer, or for a timer, in {share} of samples"
+        )
+    })
+}
+
+/// The share of the time in which the last word was the watched end's, which opened the connection, and its
+/// thread slept until something comes. `around` tells who opened it only where that was watched; a sample at
+/// rest is none at which an answer was awaited.
+pub(crate) fn awaits_answers(seen: &SenderInterval, thread: &ThreadInterval, around: &Around) -> Option<f64> {
+    let share = f64::from(seen.awaiting) / f64::from(seen.looks.max(1));
+    let waits = thread.share(thread.found.polling.saturating_add(thread.found.receiving)) >= 0.5;
+    let opened = around.samples > 0 && !around.served && around.share(around.rest.open) < 0.3;
+    (opened && waits && seen.asked > 0 && seen.awaiting > seen.owing && share >= 0.3).then_some(share)
+}
+
 /// Whether it owes an answer or waits for a question, while it rests.
 fn whose_turn(flow: &Flow<'_>) -> Option<String> {
     let (owing, awaiting) = (flow.share(flow.seen.owing), flow.share(flow.seen.awaiting));
@@ -230,6 +270,16 @@ mod tests {
 
     /// The same of intervals that `change` was made to, by their numbers.
     fn judged_as(asked: u64, found: Found, change: impl Fn(usize, &mut LaneInterval)) -> Judgement {
+        judged_in(asked, found, &Around::default(), change)
+    }
+
+    /// The same with what stood around it.
+    fn judged_in(
+        asked: u64,
+        found: Found,
+        around: &Around,
+        change: impl Fn(usize, &mut LaneInterval),
+    ) -> Judgement {
         let ms = Duration::from_millis;
         let seen = SenderInterval {
             acked: 32_768,
@@ -261,7 +311,9 @@ mod tests {
             thread: Reading::Value(ThreadInterval { looks: 5, found, ..ThreadInterval::default() }),
             ..LaneInterval::default()
         };
-        let interval = Interval { span: ms(100), received: 32_768, lanes: vec![lane], ..Interval::default() };
+        let around = around.clone();
+        let interval =
+            Interval { span: ms(100), received: 32_768, lanes: vec![lane], around, ..Interval::default() };
         let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
         let mut evidence = Evidence { intervals: vec![interval; 20], facts, ..Evidence::default() };
         for (at, interval) in evidence.intervals.iter_mut().enumerate() {
@@ -331,6 +383,27 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_the_answer_to_what_it_sent_has_more_to_send() {
+        let of = |found, served| {
+            let around = Around { samples: 5, busy: 5, served, ..Around::default() };
+            match judged_in(200, found, &around, |_, _| {}) {
+                Judgement::Convict { strength, evidence } => (strength, evidence),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (polling, receiving) =
+            (Found { polling: 5, ..Found::default() }, Found { receiving: 5, ..Found::default() });
+        let (strength, words) = of(receiving, false);
+        assert!(strength < 0.76 && words.contains("for the other end to answer"), "{strength} {words}");
+        let (_, words) = of(polling, false);
+        assert!(words.contains("or for a timer"), "{words}");
+        let (_, words) = of(polling, true);
+        assert!(words.contains("the peer asked for no more"), "a server: {words}");
+        let (_, words) = of(Found { sleeping: 5, ..Found::default() }, false);
+        assert!(!words.contains("the other end"), "its own will: {words}");
+    }
+
+    #[test]
     fn a_wait_without_a_known_purpose_is_less_sure_to_be_its_own() {
         let of = |found| match judged(200, found) {
             Judgement::Convict { strength, evidence } => (strength, evidence),
@@ -338,6 +411,8 @@ mod tests {
         };
         let (strength, words) = of(Found { elsewhere: 5, ..Found::default() });
         assert!(strength < 0.61, "{strength} {words}");
+        let (strength, words) = of(Found { reading_disk: 5, paging_in: 5, ..Found::default() });
+        assert!(strength < 0.61, "pages of what it sends: {strength} {words}");
         assert!(of(Found { sleeping: 5, ..Found::default() }).0 > 0.8);
     }
 }

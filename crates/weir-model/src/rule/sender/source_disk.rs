@@ -15,7 +15,8 @@
 //! the next question, whatever else reads.
 //!
 //! Cannot tell where it starves and slept, in a quarter of the looks or more, in a wait of which the purpose
-//! is not known: io_uring and Linux AIO are for files and sockets alike, and the kernel's names change.
+//! is not known: io_uring and Linux AIO are for files and sockets alike, and the kernel's names change; nor
+//! where another process may read, to which a local socket leads ([`relay::may_wait_locally`]).
 //!
 //! Acquits: a thread that hardly waits for a disk, or data that wait unsent however slow the disk is.
 //!
@@ -24,7 +25,7 @@
 use super::application;
 use super::flow::{Flow, by_flow};
 use crate::evidence::{Interval, ThreadInterval};
-use crate::rule::{Context, Judgement};
+use crate::rule::{Context, Judgement, relay};
 use crate::words::percent;
 
 /// What pages are read for.
@@ -66,6 +67,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
             percent(unnamed)
         ));
     }
+    if reading < 0.25 && !flow.is_fed() && relay::may_wait_locally(flow.interval, flow.context) {
+        return Judgement::unknown(format!("what is read for what comes by {}", relay::LOCAL));
+    }
     if reading < 0.25 || thread.found.sending > thread.found.reading_disk {
         return Judgement::acquit(numbers);
     }
@@ -98,6 +102,11 @@ pub(crate) fn unnamed(thread: &ThreadInterval) -> Option<f64> {
     let found = thread.found;
     let unnamed = thread.share(found.elsewhere.saturating_add(found.awaiting_kernel));
     (unnamed >= 0.25).then_some(unnamed)
+}
+
+/// It was found waiting for pages in half of the looks: of what it sends, most likely.
+pub(crate) fn awaits_pages(thread: &ThreadInterval) -> bool {
+    thread.found.reads_pages() && thread.share(thread.found.reading_disk) >= 0.5
 }
 
 #[cfg(test)]

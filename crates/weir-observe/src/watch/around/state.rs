@@ -25,7 +25,7 @@ pub(super) enum ConnectionState {
     Dropped,
     /// A question to a resolver is out.
     Resolver,
-    /// Bytes moved since the last sample, lie unread, or are under way.
+    /// Bytes moved since the last sample, lie unread and are no question, or are under way.
     Busy,
     /// The last word was ours, and the peer has it.
     Awaiting,
@@ -43,6 +43,10 @@ const TLS_PORTS: [u16; 11] = [443, 8443, 6443, 465, 636, 853, 990, 993, 995, 506
 
 /// The first message of TLS takes 200 bytes to 2 KB; one with all that browsers put into it stays below this.
 const FIRST_MESSAGE: u64 = 4096;
+
+/// No more than this is a question, whose answer is owed while it lies unread; more is an upload, which the
+/// program reads or is late to. Servers take heads of 8 KiB at most, half of that is rare.
+const QUESTION: u32 = 4 << 10;
 
 /// The ports on which names are asked for (RFC 1035, RFC 7858).
 pub(super) const RESOLVER_PORTS: [u16; 2] = [53, 853];
@@ -70,7 +74,7 @@ impl Served {
         // Of a server with thousands of new connections a second not at each sample.
         let age = self.read.map_or(Duration::MAX, |read| now.saturating_duration_since(read));
         let new = newest > self.newest && age >= AGE / 4;
-        if !(tries || new || self.read.is_none() || (age >= AGE && !lanes.is_empty())) {
+        if !(tries || new || age >= AGE) {
             return;
         }
         (self.newest, self.read) = (newest, Some(now));
@@ -191,9 +195,13 @@ fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
             return ConnectionState::Tls;
         }
     }
-    // No process has accepted it yet, so that nobody can have read the question.
-    let not_accepted = seen.served && socket.inode == 0 && sent == 0;
-    if seen.moved || under_way || (socket.receive_queue > 0 && !not_accepted) {
+    // Where no process has accepted it yet, nobody can have read the question; where one has, it waits for a
+    // thread to be free. What was answered and has no process is closed.
+    let asks = match socket.inode {
+        0 => sent == 0,
+        _ => socket.receive_queue <= QUESTION,
+    };
+    if seen.moved || under_way || (socket.receive_queue > 0 && !(seen.served && asks)) {
         return ConnectionState::Busy;
     }
     match (seen.served, seen.word) {
@@ -305,10 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_waits_to_be_accepted_is_owed_its_answer() {
+    fn a_question_that_waits_to_be_read_is_owed_its_answer() {
         let server = SocketContext { served: true, word: LastWord::Peer, ..CLIENT };
         let question = TcpSocket { receive_queue: 80, ..socket(40_000, 0, 80) };
-        assert_eq!(state(&question, server), ConnectionState::Busy, "its process reads it, or is late to");
+        assert_eq!(state(&question, server), ConnectionState::Owing, "no thread is free for it");
+        assert_eq!(state(&question, SocketContext { moved: true, ..server }), ConnectionState::Busy);
+        assert_eq!(state(&question, CLIENT), ConnectionState::Busy, "an answer that is not read");
+        let upload = TcpSocket { receive_queue: 50_000, ..question.clone() };
+        assert_eq!(state(&upload, server), ConnectionState::Busy, "its process reads it, or is late to");
         let waits = TcpSocket { inode: 0, ..question };
         assert_eq!(state(&waits, server), ConnectionState::Owing);
         assert_eq!(state(&waits, SocketContext { moved: true, ..server }), ConnectionState::Busy);

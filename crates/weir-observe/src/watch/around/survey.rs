@@ -54,6 +54,7 @@ pub(super) struct Survey {
     pipes: Vec<PipeEnd>,
     resolvers: Vec<String>,
     other_sockets: bool,
+    local_peer: bool,
     missing: Option<String>,
     read: Option<Instant>,
     /// The processes whose descriptors these are.
@@ -87,7 +88,10 @@ enum Local {
     Resolver(String),
     /// To another descriptor of the subject, whose threads wake one another by it; or to the system's log.
     NoAnswer,
-    /// To another process, or it is not known.
+    /// By a connection with a name to another process. Those without are pairs, by which a process mostly
+    /// talks to its own parts.
+    Process,
+    /// Anywhere else, or it is not known.
     #[default]
     Elsewhere,
 }
@@ -174,7 +178,7 @@ impl Survey {
     /// Tells what is none of TCP's.
     fn sort_sockets(&mut self, lanes: &[Lane], now: Instant) {
         self.resolvers.clear();
-        self.other_sockets = false;
+        (self.other_sockets, self.local_peer) = (false, false);
         let tcp: HashSet<u32> = lanes.iter().map(Lane::inode).chain(self.listening.iter().copied()).collect();
         let mut others: HashMap<u32, Pid> = HashMap::new();
         for (pid, table) in &self.tables {
@@ -205,6 +209,7 @@ impl Survey {
             match self.leads_local(inode) {
                 Local::Resolver(path) if self.is_young(inode, now) => self.resolvers.push(path),
                 Local::NoAnswer => {}
+                Local::Process => (self.other_sockets, self.local_peer) = (true, true),
                 Local::Resolver(_) | Local::Elsewhere => self.other_sockets = true,
             }
         }
@@ -243,17 +248,18 @@ impl Survey {
         }
         let own = |peer: u32| self.tables.values().any(|table| table.sockets.values().any(|it| *it == peer));
         let (found, asked) = self.local.entry(inode).or_default();
-        if *found == Local::Elsewhere && *asked < ASKED {
+        if matches!(found, Local::Elsewhere | Local::Process) && *asked < ASKED {
             *asked += 1;
-            let peer = self.unix.as_mut().and_then(|unix| unix.socket(inode)?.peer);
+            let socket = self.unix.as_mut().and_then(|unix| unix.socket(inode)).unwrap_or_default();
             let mut service = |peer: u32| self.unix.as_mut()?.socket(peer)?.path;
-            *found = match peer {
+            *found = match socket.peer {
                 Some(peer) if own(peer) => Local::NoAnswer,
                 Some(peer) => match service(peer) {
                     Some(path) if SERVICES.iter().any(|start| path.starts_with(start)) => {
                         Local::Resolver(path)
                     }
                     Some(path) if path.starts_with(LOG) => Local::NoAnswer,
+                    path if socket.connects && (path.is_some() || socket.path.is_some()) => Local::Process,
                     _ => Local::Elsewhere,
                 },
                 None => Local::Elsewhere,
@@ -275,6 +281,17 @@ impl Survey {
     /// A socket is open on which an answer may be awaited unseen.
     pub(super) fn has_other_sockets(&self) -> bool {
         self.other_sockets
+    }
+
+    /// A local socket leads to another process, from which something may come unseen.
+    pub(super) fn has_local_peer(&self) -> bool {
+        self.local_peer
+    }
+
+    /// A socket is open at which clients may come.
+    pub(super) fn listens(&self) -> bool {
+        let mut sockets = self.tables.values().flat_map(|table| table.sockets.values());
+        sockets.any(|inode| self.listening.contains(inode))
     }
 
     /// The ends of pipes that the subject holds, other than those that only wake its own threads.

@@ -190,8 +190,10 @@ impl HuggingFace {
         wanted: &HfUrl,
         mut url: Url,
     ) -> Result<(Url, Reply), StoreError> {
+        let what = format!("fetch {wanted}");
         for _ in 0..=MAX_MOVES {
-            let reply = caller.ask(&call("HEAD", url.clone(), &self.fields), &mut AtHand::default())?;
+            let call = call("HEAD", url.clone(), &self.fields);
+            let reply = caller.ask_to(&what, &call, &mut AtHand::default())?;
             let next = leads_to(&url, &reply).and_then(Result::ok);
             let is_moved = reply.head.header("x-repo-commit").is_none();
             match next.filter(|next| is_moved && next.origin() == url.origin()) {
@@ -200,7 +202,7 @@ impl HuggingFace {
             }
         }
         let why = format!("leads on more than {MAX_MOVES} times");
-        Err(StoreError::Answer { what: format!("fetch {wanted}"), why })
+        Err(StoreError::Answer { what, why })
     }
 
     /// The commit of the revision; the revision itself of a hub that does not say.

@@ -21,12 +21,13 @@ pub(in crate::cmd) const NOTHING_CAME: &str = "nothing came to it";
 pub(in crate::cmd) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
     let complete = report.hosts.iter().filter(|host| host.has_all()).count();
     let sum = |of: fn(&weir_cp::wire::message::Totals) -> u64| -> u64 {
-        report.hosts.iter().filter_map(|host| host.report.as_ref()).map(|report| of(&report.totals)).sum()
+        let reports = report.hosts.iter().filter_map(|host| host.report.as_ref());
+        reports.map(|report| of(&report.totals)).fold(0, u64::saturating_add)
     };
     let (bytes, kept) = (sum(|totals| totals.bytes), sum(|totals| totals.kept));
     let outcome = match code {
         0 => RunOutcome::Complete,
-        _ if bytes + kept > 0 || complete > 0 || code == INTERRUPTED => RunOutcome::Partial,
+        _ if bytes > 0 || kept > 0 || complete > 0 || code == INTERRUPTED => RunOutcome::Partial,
         _ => RunOutcome::Failed,
     };
     let mut record = Record::new("cp", outcome, bytes, moving(report).as_secs_f64());

@@ -39,7 +39,7 @@ struct EarlyProgress {
 impl EarlyProgress {
     /// Bytes that are at each host.
     fn bytes(&self) -> Vec<u64> {
-        self.hosts.iter().map(|host| host.totals.bytes + host.totals.kept).collect()
+        self.hosts.iter().map(|host| host.totals.there()).collect()
     }
 
     /// Every host has all, and waits to hear that it is what was fetched.

@@ -10,11 +10,12 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use weir_lab::child::die_with_parent;
 use weir_observe::process;
 
 use super::exit_code;
-use super::signals::{Caught, PARENT_GONE, die_with_parent};
 use crate::args::LabGuard;
+use crate::caught::{Caught, PARENT_GONE};
 use crate::stdout;
 use crate::voice::CannotRun;
 

@@ -6,7 +6,6 @@ mod run;
 mod scenarios;
 mod shell;
 mod show;
-mod signals;
 mod table;
 
 use std::os::unix::process::ExitStatusExt;

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use weir_lab::sshd::Sshd;
 use weir_lab::trace::Trace;
 use weir_serve::{Config, Content, Handle, Server};
 
-use super::signals::Caught;
 use super::{exit_code, guard};
 use crate::args::{LabFidelity, LabShell};
+use crate::caught::Caught;
 use crate::voice;
 
 /// Not in use at the far end, and the one a URL need not name.
@@ -124,7 +125,7 @@ fn run_command(
     bed: &Bed,
     shell: &LabShell,
     ssh: Option<&Ssh>,
-    signals: Caught,
+    mut signals: Caught,
 ) -> anyhow::Result<ExitStatus> {
     let own_shell = [default_shell()];
     let words = if shell.command.is_empty() { &own_shell[..] } else { &shell.command[..] };
@@ -135,6 +136,10 @@ fn run_command(
         .envs(ssh.map(|ssh| ("WEIR_LAB_SSH", ssh.sshd.config())))
         .envs(without_proxy());
     bed.near().enter(&mut command)?;
+    // It ends as the command would have by that signal, and all is undone.
+    if let Some(number) = signals.first() {
+        return Ok(ExitStatus::from_raw(number));
+    }
     let mut child = command.spawn().context("cannot start the command's guard")?;
     signals.pass_on_to(&child)?;
     child.wait().context("cannot wait for the command")

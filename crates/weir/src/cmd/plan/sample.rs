@@ -14,6 +14,9 @@ use crate::voice::Usage;
 /// Blocks taken from a file, at most: the reference alone sees all of them, in a quarter of a second.
 const BLOCKS: usize = 64;
 
+/// The smallest window of a codec (lz4's): less than that fills none of them.
+const LITTLE: Bytes = Bytes(64 << 10);
+
 /// Settings of the zstd family that differ enough to be worth a row.
 const ZSTD: [i32; 7] = [1, 3, 6, 9, 12, 15, 19];
 
@@ -39,7 +42,11 @@ impl Sampled {
             (blocks, of) if blocks < of => format!("{blocks} of the file's {of} blocks, sampled evenly"),
             (_, of) => format!("all {of} blocks of the file"),
         };
-        format!("codecs measured on {blocks}, one core, in {}", human_duration(self.took))
+        let little = match self.size < LITTLE {
+            true => format!("; {} is too little: the figures are mostly what a call costs", self.size),
+            false => String::new(),
+        };
+        format!("codecs measured on {blocks}, one core, in {}{little}", human_duration(self.took))
     }
 }
 

@@ -6,11 +6,10 @@ use std::io::{IsTerminal, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+use crate::front::HandedOn;
 use crate::stdout;
 use crate::voice::CannotRun;
 
@@ -39,7 +38,7 @@ impl Printed {
 /// A running command.
 pub(super) struct Running {
     child: Child,
-    signals: Vec<(Signal, Arc<AtomicBool>)>,
+    signals: HandedOn,
 }
 
 impl Running {
@@ -73,11 +72,11 @@ impl Running {
             prepared.stdout(Stdio::null());
         }
         let child = prepared.spawn().map_err(|cause| CannotRun::new(program, &cause))?;
-        Ok(Running { child, signals: Vec::new() })
+        Ok(Running { child, signals: Box::new(Vec::<Signal>::new) })
     }
 
-    /// Hands on these signals, each when its flag says that it came.
-    pub(super) fn hear(&mut self, signals: Vec<(Signal, Arc<AtomicBool>)>) {
+    /// Has these signals to hand on.
+    pub(super) fn hear(&mut self, signals: HandedOn) {
         self.signals = signals;
     }
 
@@ -85,20 +84,17 @@ impl Running {
         self.child.id()
     }
 
-    /// Hands on the signals that came. A terminal sends its own to the command too, so that one is not sent
-    /// twice.
-    pub(super) fn pass_signals(&self) {
-        for (signal, flag) in &self.signals {
-            if flag.swap(false, Relaxed) && !(*signal == Signal::INT && is_foreground()) {
-                // Gone already: nothing to pass on.
-                let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), *signal);
-            }
+    /// Hands on the signals that came.
+    pub(super) fn pass_signals(&mut self) {
+        for signal in (self.signals)() {
+            // Gone already: nothing to pass on.
+            let _ = kill_process(Pid::from_child(&self.child), signal);
         }
     }
 
     /// Whether it has ended; until [`Running::wait`] is called, its counters are still there to be read.
     pub(super) fn is_over(&self) -> bool {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let pid = Pid::from_child(&self.child);
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         // An error is told by the waiting itself.
         waitid(WaitId::Pid(pid), options).map_or(true, |status| status.is_some())
@@ -108,13 +104,6 @@ impl Running {
     pub(super) fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait()
     }
-}
-
-/// Whether the terminal's Ctrl-C goes to our process group, in which the command is too.
-fn is_foreground() -> bool {
-    let stdin = std::io::stdin();
-    stdin.is_terminal()
-        && rustix::termios::tcgetpgrp(&stdin).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 /// The command's own code; 128 and the signal's number where one ended it, as shells say it.

@@ -57,7 +57,7 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Rep
     verdict.evidence.extend(watch.losses.iter().cloned());
     if watch.totals.connections == 0 {
         verdict.missing.insert(0, no_connection(&subject, watch.totals.unproven.connections));
-        moved::without_connection(&mut verdict);
+        moved::without_connection(&watch.evidence, &mut verdict);
     } else {
         moved::say_if_nothing(&watch.evidence, &mut verdict);
     }
