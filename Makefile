@@ -17,7 +17,7 @@ export CARGO_INCREMENTAL := 0
 endif
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test arm-check truth truth-field truth-http plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-hosts bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
+.PHONY: build help demo test arm-check truth truth-field truth-http plan-check soak soak-cp soak-fleet soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-hosts bench-net bench-http fuzz deny gallery install package package-check reproduce wheel wheel-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -71,10 +71,14 @@ soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture silence
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture --test-threads 1 memory::
 
-soak-hosts: ## cp --to-hosts: eight hosts on wires of 100 Mbit/s, six at two sites, in the time of one; mishaps, 100 kills (12 minutes, root)
+soak-fleet: ## fleet: 100 kills of workers on SQLite, on PostgreSQL with 20 stops of it, and of runs; ten million objects by 8 workers
+	@scripts/need test
+	WEIR_SOAK=100 cargo test --release $(LOCKED) -p weir --test safety -- --nocapture --test-threads 1 killed_workers runs_and_workers eight_workers_of_any
+
+soak-hosts: ## cp --to-hosts: eight hosts on wires of 100 Mbit/s, six at two sites, in the time of one; mishaps, 200 kills (20 minutes, root)
 	@scripts/need test
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture --test-threads 1 to_hosts_yard:: to_hosts_apart::
-	WEIR_SOAK=400 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture to_hosts::killed
+	WEIR_SOAK=400 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture to_hosts::killed to_hosts_far::killed
 
 soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated dialogues (an hour)
 	@scripts/need test
@@ -176,6 +180,10 @@ package: ## static binaries, .deb and .rpm for x86-64 and aarch64, SBOM, SHA256S
 package-check: ## do the packages of `make package` work in fresh roots, and leave nothing when they go? (root)
 	@scripts/need package-check
 	scripts/package-check
+
+reproduce: ## do two builds of the last commit's packages, in folders of other names, give the same bytes? (an hour)
+	@scripts/need package
+	scripts/reproduce
 
 wheel: ## the Python module and the program as a wheel, into target/wheel/; WHEELS='aarch64-unknown-linux-musl ...' for other targets
 	@scripts/need wheel

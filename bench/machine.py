@@ -145,7 +145,7 @@ def machine() -> dict:
     tcp = "/proc/sys/net/ipv4/tcp_"
     return {
         "kernel": platform.release(),
-        "processor": f"{processor.group(1) if processor else platform.machine()}, {os.cpu_count()} CPUs",
+        "processor": f"{processor.group(1) if processor else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs",
         "memory": f"{int(memory.group(1)) // 1024} MiB" if memory else "unknown",
         "load at the start": read("/proc/loadavg").rsplit(" ", 2)[0],
         "file system": file_system(WORK),

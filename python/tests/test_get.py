@@ -197,6 +197,20 @@ def test_exceptions_by_exit_code(
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
+def test_what_is_incomplete_goes_on_by_the_same_call(server: Server, tmp_path: Path) -> None:
+    # A longer wait than is allowed.
+    server.answers["/x.bin"] = (503, {"Retry-After": "7200"}, b"")
+    with pytest.raises(weir.IncompleteError, match="503 Service Unavailable") as caught:
+        weir.get(server.url("/x.bin"), tmp_path / "x")
+    error = caught.value
+    assert error.code == 4 and error.record is not None and error.record.outcome == "partial"
+    assert not (tmp_path / "x").exists()
+    del server.answers["/x.bin"]
+    server.files["/x.bin"] = b"abc"
+    assert weir.get(server.url("/x.bin"), tmp_path / "x").outcome == "complete"
+    assert (tmp_path / "x").read_bytes() == b"abc"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

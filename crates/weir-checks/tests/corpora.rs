@@ -40,12 +40,12 @@ fn name(path: &Path) -> String {
 }
 
 /// Says which input it was if the check panics.
-struct Told<'a> {
+struct InputOnPanic<'a> {
     input: &'a str,
     bytes: &'a [u8],
 }
 
-impl Drop for Told<'_> {
+impl Drop for InputOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("on {}; keep it as corpus/NAME/found-WHAT: {}", self.input, self.bytes.escape_ascii());
@@ -62,7 +62,7 @@ fn holds(target: &str) {
     let inputs = inputs(target);
     let mut understood = 0;
     for (name, bytes) in &inputs {
-        let told = Told { input: name, bytes };
+        let told = InputOnPanic { input: name, bytes };
         understood += usize::from(check(bytes));
         drop(told);
         for _ in 0..changes {
@@ -70,7 +70,7 @@ fn holds(target: &str) {
             for _ in 0..random.u8(1..6) {
                 change(&mut bytes, &inputs, &mut random);
             }
-            let told = Told { input: &format!("a change of {name}"), bytes: &bytes };
+            let told = InputOnPanic { input: &format!("a change of {name}"), bytes: &bytes };
             check(&bytes);
             drop(told);
         }

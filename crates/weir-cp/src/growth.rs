@@ -24,7 +24,7 @@ use crate::subtrees::{BLOCK, Digest, Subtrees, blocks, digest_of, extent};
 use crate::wire::message::{Failure, FailureKind, Options, Root};
 
 /// Between two looks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a file that is being written is waited for: its writer said that it has begun.
 const BEGINS: Duration = Duration::from_secs(5);
@@ -99,7 +99,7 @@ impl GrowingSource {
                 None if is_whole || start.elapsed() > BEGINS => {
                     return Err(cannot("nothing is written there"));
                 }
-                None => std::thread::sleep(LOOK_INTERVAL),
+                None => std::thread::sleep(POLL_INTERVAL),
             }
         };
         let entry =
@@ -136,7 +136,7 @@ impl GrowingSource {
                 Ok(Growth::Gone) => return self.is_gone(),
                 Err(error) => return self.cannot_be_read(&error),
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -196,7 +196,7 @@ impl GrowingSource {
             if is_same || start.elapsed() > SETTLES {
                 return is_same;
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

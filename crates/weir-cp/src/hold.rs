@@ -203,3 +203,62 @@ pub(crate) fn join(
     while holder.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// Says so much at a door and hands these streams over. Whether it was let in.
+    fn is_let_in(word: &Secret, said: &[u8], handed: &[BorrowedFd<'_>]) -> bool {
+        let mut door = UnixStream::connect_addr(&address(word).unwrap()).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut rights = SendAncillaryBuffer::new(&mut space);
+        if !handed.is_empty() {
+            rights.push(SendAncillaryMessage::ScmRights(handed));
+        }
+        // Whoever is turned away may be before he has said all.
+        let _ = sendmsg(&door, &[IoSlice::new(said)], &mut rights, SendFlags::NOSIGNAL);
+        let _ = door.shutdown(std::net::Shutdown::Write);
+        matches!(door.read(&mut [0]), Ok(1))
+    }
+
+    #[test]
+    fn only_the_same_user_with_the_word_and_both_streams_is_let_in() {
+        let (word, served) = (Secret::draw().unwrap(), Arc::new(AtomicU32::new(0)));
+        let (stop, count): (Arc<AtomicBool>, _) = (Arc::default(), Arc::clone(&served));
+        let door = UnixListener::bind_addr(&address(&word).unwrap()).unwrap();
+        let serve: Serve = Arc::new(move |_: (File, File), _: &Arc<AtomicBool>| -> Result<(), CopyError> {
+            count.fetch_add(1, Relaxed);
+            Ok(())
+        });
+        let (doors_word, doors_stop) = (word.clone(), Arc::clone(&stop));
+        let doors = std::thread::spawn(move || open_to(&door, &doors_word, &serve, &doors_stop));
+        let (reads, writes) = rustix::pipe::pipe().unwrap();
+        let both = [reads.as_fd(), writes.as_fd()];
+        let mut other = word.0;
+        other[31] ^= 1;
+        for (said, handed) in [
+            (&other[..], &both[..]),
+            (&word.0[..31], &both[..]),
+            (&word.0[..], &both[..1]),
+            (&word.0[..], &both[..0]),
+        ] {
+            assert!(!is_let_in(&word, said, handed), "{} bytes, {} streams", said.len(), handed.len());
+        }
+        if geteuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            let knocks =
+                || rustix::thread::set_thread_uid(nobody).is_ok() && is_let_in(&word, &word.0, &both);
+            let is_in = std::thread::scope(|scope| scope.spawn(knocks).join().unwrap());
+            assert!(!is_in, "another user");
+        }
+        assert_eq!(served.load(Relaxed), 0);
+        assert!(is_let_in(&word, &word.0, &both));
+        assert_eq!(served.load(Relaxed), 1);
+        stop.store(true, Relaxed);
+        doors.join().unwrap();
+    }
+}

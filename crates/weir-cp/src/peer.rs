@@ -89,7 +89,7 @@ pub struct HandedOver {
 
 /// What a process that serves sessions knows beforehand.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
+pub(crate) struct PeerSetup {
     /// As `weir --version` prints it.
     pub(crate) version: String,
     /// How quick this machine is.
@@ -104,7 +104,7 @@ pub(crate) struct Desk {
 fn open(
     (input, output): (File, File),
     idle_timeout: &IdleTimeout,
-    desk: &Desk,
+    setup: &PeerSetup,
     events: &Events,
 ) -> Result<Opened, CopyError> {
     let io = |error: std::io::Error| lost(events, &error);
@@ -114,11 +114,11 @@ fn open(
     (input.limit, output.limit, output.exemption) = (Some(LOGIN), Some(IDLE_TIMEOUT), Some(exemption));
     let input = BufReader::with_capacity(1 << 16, input);
     // One that was handed over has been greeted.
-    if desk.feed.is_none() {
+    if setup.feed.is_none() {
         output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     }
     let control = Arc::new(Control::new(output));
-    let own = hello::own(&desk.version, desk.speeds.of_ciphers());
+    let own = hello::own(&setup.version, setup.speeds.of_ciphers());
     Outlet::new(&control).try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
     Ok(Opened { input, control, own })
 }
@@ -134,13 +134,13 @@ pub fn serve(
     find_growing: FindGrowing,
 ) -> Result<Option<HandedOver>, CopyError> {
     descriptors::raise();
-    let desk = Desk { version: version.to_owned(), speeds: speeds.clone(), feed: None, find_growing };
-    serve_at(&desk, (input, output), &Arc::default())
+    let setup = PeerSetup { version: version.to_owned(), speeds: speeds.clone(), feed: None, find_growing };
+    serve_at(&setup, (input, output), &Arc::default())
 }
 
 /// The same, until `stop` says that it is over.
 pub(crate) fn serve_at(
-    desk: &Desk,
+    setup: &PeerSetup,
     (input, output): (File, File),
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<HandedOver>, CopyError> {
@@ -149,13 +149,13 @@ pub(crate) fn serve_at(
     let idle_timeout = IdleTimeout::new(Arc::clone(stop));
     let io = |error: std::io::Error| lost(&events_to, &error);
     let raw = (input.try_clone().map_err(io)?, output.try_clone().map_err(io)?);
-    let Opened { mut input, control, own } = open((input, output), &idle_timeout, desk, &events_to)?;
+    let Opened { mut input, control, own } = open((input, output), &idle_timeout, setup, &events_to)?;
     let driver = Outlet::new(&control);
     let begun = greet(&mut input, &events_to).and_then(|(theirs, wish)| match wish {
         Wish::Copy(start, manner) => {
-            begin(*start, manner, (&own, &theirs), (&control, desk), &events_to).map(Ok)
+            begin(*start, manner, (&own, &theirs), (&control, setup), &events_to).map(Ok)
         }
-        Wish::Other(_) | Wish::Hold(_) | Wish::Join(_) if desk.feed.is_some() => {
+        Wish::Other(_) | Wish::Hold(_) | Wish::Join(_) if setup.feed.is_some() => {
             Err(events_to.out_of_turn("what is not for one that holds"))
         }
         other => Ok(Err(other)),
@@ -164,9 +164,9 @@ pub(crate) fn serve_at(
         Ok(Ok(begun)) => begun,
         Ok(Err(Wish::Hold(word))) => {
             let feed: Arc<Feed> = Arc::default();
-            let desk = Desk { feed: Some(Arc::clone(&feed)), ..desk.clone() };
+            let setup = PeerSetup { feed: Some(Arc::clone(&feed)), ..setup.clone() };
             let serve = Arc::new(move |streams: (File, File), stop: &Arc<AtomicBool>| {
-                serve_at(&desk, streams, stop).map(drop)
+                serve_at(&setup, streams, stop).map(drop)
             });
             let all_have = || feed.end_marks();
             return hold::hold(&word, serve, input, &control, (&events_to, &all_have)).map(|()| None);
@@ -195,7 +195,7 @@ pub(crate) fn serve_at(
         // However the control connection ended, nobody is left to serve.
         reader_events.send(Event::Closed);
     });
-    converse(&end, (&context, desk.feed.is_some()), &control, (&events, &events_to));
+    converse(&end, (&context, setup.feed.is_some()), &control, (&events, &events_to));
     end.stop();
     Ok(None)
 }
@@ -275,7 +275,7 @@ fn begin(
     start: Start,
     manner: Manner,
     (own, theirs): (&Hello, &Hello),
-    (control, desk): (&Arc<Control>, &Desk),
+    (control, setup): (&Arc<Control>, &PeerSetup),
     events: &Events,
 ) -> Result<(End, Context, Option<Listener>), CopyError> {
     let cipher = match start.cipher {
@@ -299,9 +299,9 @@ fn begin(
             let of_copy = (start.paths, start.options);
             let sender = match manner {
                 Manner::Grows { is_whole } => {
-                    begin_growing(of_copy, is_whole, &keyring, (control, desk), events)?
+                    begin_growing(of_copy, is_whole, &keyring, (control, setup), events)?
                 }
-                _ => begin_sender(of_copy.0, of_copy.1, &keyring, (control, desk), events)?,
+                _ => begin_sender(of_copy.0, of_copy.1, &keyring, (control, setup), events)?,
             };
             sender.know_ends(own, theirs);
             End::Sender(sender)
@@ -310,7 +310,7 @@ fn begin(
             let [to] = &start.paths[..] else { return Err(events.out_of_turn("more than one target")) };
             let wanted = Wanted { to: to.clone(), names: None, same_machine: own.boot == theirs.boot };
             let receiver = Receiver::new(Outlet::new(control), events.clone(), start.options, wanted);
-            desk.feed.iter().for_each(|feed| receiver.pass_on(feed));
+            setup.feed.iter().for_each(|feed| receiver.pass_on(feed));
             End::Receiver(receiver)
         }
     };
@@ -339,17 +339,17 @@ fn begin_sender(
     paths: Vec<Vec<u8>>,
     options: Options,
     keyring: &Keyring,
-    (control, desk): (&Arc<Control>, &Desk),
+    (control, setup): (&Arc<Control>, &PeerSetup),
     events: &Events,
 ) -> Result<Arc<Sender>, CopyError> {
-    if let Some(feed) = &desk.feed {
+    if let Some(feed) = &setup.feed {
         // The driver knows what the sources are, and tells the receiver.
-        let sources = (Vec::new(), &desk.speeds);
+        let sources = (Vec::new(), &setup.speeds);
         let sender = Sender::new(Outlet::new(control), events.clone(), options, keyring.clone(), sources);
         sender.follow(feed);
         return Ok(sender);
     }
-    let speeds = &desk.speeds;
+    let speeds = &setup.speeds;
     let found = roots::look(&paths, &options).map_err(CopyError::Refused)?;
     let roots::Sources { walks, roots, missing } = found;
     missing.into_iter().for_each(|problem| events.problem(problem));
@@ -369,14 +369,14 @@ fn begin_growing(
     (paths, options): (Vec<Vec<u8>>, Options),
     is_whole: bool,
     keyring: &Keyring,
-    (control, desk): (&Arc<Control>, &Desk),
+    (control, setup): (&Arc<Control>, &PeerSetup),
     events: &Events,
 ) -> Result<Arc<Sender>, CopyError> {
     let [path] = &paths[..] else { return Err(events.out_of_turn("more than one file that grows")) };
-    let found = GrowingSource::find(desk.find_growing, path, is_whole, &options);
+    let found = GrowingSource::find(setup.find_growing, path, is_whole, &options);
     let source = found.map_err(CopyError::Refused)?;
     let (owners, receiver) = (options.owners_here(), Outlet::new(control));
-    let of_none = (Vec::new(), &desk.speeds);
+    let of_none = (Vec::new(), &setup.speeds);
     let sender = Sender::new(receiver.clone(), events.clone(), options, keyring.clone(), of_none);
     sender.follow(&source.feed);
     owners.into_iter().for_each(|owners| receiver.send(&ToReceiver::Owners(owners)));

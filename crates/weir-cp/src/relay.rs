@@ -383,3 +383,52 @@ fn carry(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_tree::Entry;
+
+    use super::*;
+    use crate::secret::Secret;
+    use crate::wire::frame::{HEAD, to_frame};
+
+    /// A hop from this host.
+    fn hop(host: &str, vouching: Vouching) -> Arc<Relay> {
+        let side = |host: &str| Side {
+            host: host.to_owned(),
+            control: Arc::new(Control::new(std::io::sink())),
+            hello: hello::own("1", Vec::new()),
+            at: Listening { port: 0, addresses: Vec::new() },
+        };
+        let keyring = Keyring::new(&Secret::draw().unwrap(), None);
+        Relay::new(side(host), side("the next"), keyring, Some(vouching))
+    }
+
+    /// The sender says that its only file, which has this name at the receiver, is that.
+    fn says(hop: &Relay, name: &str, digest: Digest) -> Result<(), CopyError> {
+        let events = Events::new("the sender", std::sync::mpsc::channel().0);
+        let name: Name = name.parse().unwrap();
+        let mtime = weir_tree::entry::Time::new(0, 0).unwrap();
+        let kind = weir_tree::Kind::File { size: SMALL + 1, sparse: false };
+        let entry =
+            Entry { name: name.clone(), kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        let hear = |from, frame: Vec<u8>| hop.hear(from, Kind::Message, &frame[HEAD..], &events);
+        hear(Role::Receiver, to_frame(&ToSender::Placed(vec![name])))?;
+        hear(Role::Sender, to_frame(&ToReceiver::Offer(vec![Offered { id: 1, entry, digest: None }])))?;
+        hear(Role::Sender, to_frame(&ToReceiver::End(1, Ok(digest))))
+    }
+
+    #[test]
+    fn a_host_passes_on_nothing_but_what_was_sent_to_it() {
+        let vouched: Arc<Vouched> = Arc::default();
+        says(&hop("the source", Vouching::Notes(Arc::clone(&vouched))), "data", [1; 32]).unwrap();
+        let passes_on = |digest| says(&hop("a", Vouching::Holds(Arc::clone(&vouched))), "copy", digest);
+        passes_on([1; 32]).unwrap();
+        match passes_on([2; 32]) {
+            Err(CopyError::Far(Failure { kind: FailureKind::Verification, words })) => {
+                assert_eq!(words, "a: a file is not what was sent to it");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

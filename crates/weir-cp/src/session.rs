@@ -133,25 +133,32 @@ pub struct Report {
     pub evidence: Evidence,
 }
 
+impl Report {
+    /// Of a session that has not begun.
+    pub(crate) fn nothing() -> Report {
+        Report {
+            totals: Totals::default(),
+            outcome: Ok(()),
+            problems: Problems::default(),
+            elapsed: Duration::ZERO,
+            moving: Duration::ZERO,
+            way: None,
+            tried: Vec::new(),
+            strangers: 0,
+            lanes: 0,
+            cipher: None,
+            codecs: Vec::new(),
+            forecast: None,
+            controls: Vec::new(),
+            evidence: Evidence::default(),
+        }
+    }
+}
+
 /// Copies. `stop` is the user's wish to end.
 pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress<'_>)) -> Report {
     let start = Instant::now();
-    let mut report = Report {
-        totals: Totals::default(),
-        outcome: Ok(()),
-        problems: Problems::default(),
-        elapsed: Duration::ZERO,
-        moving: Duration::ZERO,
-        way: None,
-        tried: Vec::new(),
-        strangers: 0,
-        lanes: 0,
-        cipher: None,
-        codecs: Vec::new(),
-        forecast: None,
-        controls: Vec::new(),
-        evidence: Evidence::default(),
-    };
+    let mut report = Report::nothing();
     descriptors::raise();
     let opened = match &job.from {
         Some(from) => Session::between(job, from, stop, &mut report),

@@ -23,7 +23,7 @@ use crate::wire::message::Role;
 
 /// Looks that tell of a whole interval: of one that is full half of the time, all five find bytes once in 32
 /// intervals, and three once in eight.
-const LOOKS_ENOUGH: u32 = 4;
+const ENOUGH_SAMPLES: u32 = 4;
 
 /// What an end tells of an interval.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -243,7 +243,7 @@ impl Watch {
 /// would be offered more bytes, and fewer would be saved.
 fn holds_unsent(flows: &[(u32, FlowInterval)]) -> bool {
     let holds = |flow: &FlowInterval| {
-        flow.sender.value().is_some_and(|seen| seen.looks >= LOOKS_ENOUGH && seen.nothing_unsent == 0)
+        flow.sender.value().is_some_and(|seen| seen.looks >= ENOUGH_SAMPLES && seen.nothing_unsent == 0)
     };
     !flows.is_empty() && flows.iter().all(|(_, flow)| holds(flow))
 }

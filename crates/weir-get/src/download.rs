@@ -42,7 +42,7 @@ const MAX_RESTARTS: u32 = 3;
 
 /// Connections on which the version of a transfer is looked for before all of it is thrown away: of two
 /// servers that take turns the second answers on the second.
-const LOOKS: u32 = 3;
+const VERSION_TRIES: u32 = 3;
 
 /// Where a download is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -54,7 +54,7 @@ use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix, Point};
 use others::Others;
-use told::Told;
+use told::CodecLog;
 use trial::{Held, Trials};
 
 use crate::decision::CodecChange;
@@ -78,7 +78,7 @@ const HEADROOM: f64 = 1.03;
 
 /// Between two looks at blocks while none is compressed: a look takes some 20 us, so this is less than half a
 /// percent of a processor, and 16 of them tell within a tenth of a second that the data have changed.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
+const PROBE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Share of the processors that other programs take before they count.
 const OTHERS: f64 = 0.1;
@@ -199,7 +199,7 @@ pub struct Chooser {
     near: bool,
     /// Reports in a row by which its processors are not what holds them.
     idled: u32,
-    told: Told,
+    told: CodecLog,
 }
 
 /// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would
@@ -270,7 +270,7 @@ impl Chooser {
             slow_until: Duration::ZERO,
             near: false,
             idled: 0,
-            told: Told::new(first),
+            told: CodecLog::new(first),
         }
     }
 
@@ -287,7 +287,7 @@ impl Chooser {
     pub fn begin_plain(&mut self) {
         self.mix = Mix::only(self.estimates.none());
         self.near = true;
-        self.told = Told::new(self.estimates.none());
+        self.told = CodecLog::new(self.estimates.none());
         self.told.add(Duration::ZERO, CodecChange::Plain);
     }
 
@@ -296,7 +296,7 @@ impl Chooser {
     fn wants_look(&mut self, now: Duration) -> bool {
         let due = !self.is_plain() || now >= self.look;
         if due {
-            self.look = now + SAMPLE_INTERVAL;
+            self.look = now + PROBE_INTERVAL;
         }
         due
     }

@@ -19,7 +19,7 @@ use crate::sender::SenderInterval;
 pub use crate::sender::is_bbr;
 
 /// Intervals that are looked at: a second of 100 ms each.
-const LOOKS: usize = 10;
+const RECENT: usize = 10;
 
 /// Of these, so many held by loss convince. The end of slow start, where the queue before a full link
 /// overflows, takes two round trips and fewer intervals.
@@ -97,7 +97,7 @@ impl Policy {
     /// [`ControlChange::Back`] for all that were changed.
     pub fn observe(&mut self, seen: Sight) -> Option<ControlChange> {
         self.now += seen.span;
-        if self.recent.len() == LOOKS {
+        if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(seen);
@@ -136,7 +136,7 @@ impl Policy {
         if self.now <= settled {
             self.recent.clear();
         }
-        if self.recent.len() < LOOKS {
+        if self.recent.len() < RECENT {
             return None;
         }
         // Where something else than the network held any of them, the two rates compare nothing.

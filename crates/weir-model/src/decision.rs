@@ -335,3 +335,24 @@ impl fmt::Display for Restart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_again_is_told() {
+        let told = |restart| Event { at: Duration::from_millis(2500), decision: Decision::Restart(restart) };
+        let still = Restart::StillLane { lane: 3, still: Duration::from_millis(4900) };
+        let broken = Restart::BrokenLane { lane: 3, why: "connection reset by peer".to_owned() };
+        let why = "the object changed on the server".to_owned();
+        let object = Restart::Object { name: "image.iso".to_owned(), why };
+        for (restart, text) in [
+            (still, "connection 3 has stood still for 4 s while others moved: replacing it"),
+            (broken, "connection 3 broke: connection reset by peer"),
+            (object, "image.iso: the object changed on the server; starting again"),
+        ] {
+            assert_eq!(told(restart).to_string(), format!("2.5 s: {text}"));
+        }
+    }
+}

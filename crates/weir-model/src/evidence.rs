@@ -318,16 +318,16 @@ mod silence {
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Told {
+    enum SilentField {
         All(bool),
         Seconds(f64),
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        match Told::deserialize(deserializer)? {
-            Told::All(true) => Ok(ALL),
-            Told::All(false) => Ok(Duration::ZERO),
-            Told::Seconds(seconds) => Duration::try_from_secs_f64(seconds).map_err(D::Error::custom),
+        match SilentField::deserialize(deserializer)? {
+            SilentField::All(true) => Ok(ALL),
+            SilentField::All(false) => Ok(Duration::ZERO),
+            SilentField::Seconds(seconds) => Duration::try_from_secs_f64(seconds).map_err(D::Error::custom),
         }
     }
 }

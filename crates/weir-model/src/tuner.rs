@@ -143,7 +143,7 @@ enum TunerState {
 const FIRST_LOOK: Duration = Duration::from_millis(400);
 
 /// Windows that make a rate: 400 ms.
-const LOOKS: usize = 4;
+const RATE_WINDOWS: usize = 4;
 
 /// With less than this left a trial, which takes most of a second, cannot pay for itself.
 const WORTHWHILE: Duration = Duration::from_secs(2);
@@ -299,7 +299,7 @@ impl Tuner {
     }
 
     fn steady(&mut self, seen: &Observation) {
-        if self.lanes > 1 && self.recent.last(LOOKS).is_some_and(are_local) {
+        if self.lanes > 1 && self.recent.last(RATE_WINDOWS).is_some_and(are_local) {
             self.wait(seen.now, 2);
             return self.go_back(self.lanes / 2, LaneReason::Local(seen.limit));
         }
@@ -341,7 +341,7 @@ impl Tuner {
         let last = match sure {
             Some(last) => last,
             None if seen.now < FIRST_LOOK => return None,
-            None => self.recent.last(if fallen { few } else { LOOKS })?,
+            None => self.recent.last(if fallen { few } else { RATE_WINDOWS })?,
         };
         let hopeful = sure.is_some() || share(last, |limit| self.may_help(limit, seen)) > 0.5;
         if self.recent.is_lossy() && !self.recent.has_faded() {

@@ -82,8 +82,13 @@ impl StoreError {
     /// The condition that the request was sent with does not hold.
     pub fn is_condition(&self) -> bool {
         // Amazon and Google's XML; Azure; Google's JSON.
-        const CODES: [&str; 4] =
-            ["PreconditionFailed", "ConditionNotMet", "BlobAlreadyExists", "conditionNotMet"];
+        const CODES: [&str; 5] = [
+            "PreconditionFailed",
+            "ConditionNotMet",
+            "TargetConditionNotMet",
+            "BlobAlreadyExists",
+            "conditionNotMet",
+        ];
         self.is_one_of(&CODES, &[412])
     }
 
@@ -118,7 +123,7 @@ impl StoreError {
     /// The store may have refused the form of the request: a parameter that it does not know.
     pub fn is_of_its_form(&self) -> bool {
         self.is_one_of(
-            &["NotImplemented", "MethodNotAllowed", "InvalidArgument", "InvalidRequest"],
+            &["NotImplemented", "MethodNotAllowed", "InvalidArgument", "InvalidRequest", "UnsupportedHeader"],
             &[400, 405, 501],
         )
     }

@@ -9,6 +9,7 @@ pub mod address;
 pub mod azure;
 pub mod buckets;
 pub mod caller;
+pub mod condition;
 pub mod cost;
 pub mod credentials;
 pub mod environment;

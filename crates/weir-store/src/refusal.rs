@@ -48,8 +48,14 @@ mod tests {
         for (now, says) in [
             (theirs + Duration::from_millis(816), "agrees with the store's"),
             (theirs - Duration::from_secs(200), "agrees with the store's"),
-            (theirs + Duration::from_secs(3600), "ahead of the store's; set it"),
-            (theirs - Duration::from_secs(3600), "behind the store's; set it"),
+            (
+                theirs + Duration::from_secs(3600),
+                "this host's clock is 60 min 00 s ahead of the store's; set it",
+            ),
+            (
+                theirs - Duration::from_secs(7200),
+                "this host's clock is 2 h 00 min behind the store's; set it",
+            ),
         ] {
             let said = skew(&head, now).unwrap();
             assert!(said.contains(says), "{said}");

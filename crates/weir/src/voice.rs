@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use weir_get::http::waiting;
-use weir_report::escape::escape_lines;
+use weir_report::escape::{escape, escape_lines};
 use weir_report::fold::Sheet;
 use weir_store::StoreError;
 use weir_units::plain;
@@ -291,6 +291,11 @@ pub fn words(error: &anyhow::Error) -> String {
 /// A line to the user, beside what the command prints: under the program's name, whoever the words are of.
 pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(text));
+}
+
+/// A fact that goes with what the command prints, on a line. It may hold words of a peer.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "note: {}", escape(text));
 }
 
 #[cfg(test)]

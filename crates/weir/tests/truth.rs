@@ -52,21 +52,22 @@ mod traffic;
 mod watch;
 
 use std::env;
-use std::sync::{Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use archive::Archive;
 use cell::{Cell, Filter};
 use lab::Lab;
 use page::Page;
+use parking_lot::{Mutex, MutexGuard};
 use schedule::ScheduleOutcome;
+use scores::{claims, margin};
 
-/// Of verdicts that could know, the share that must be right: the aim is 0.97. This is what the rules reach
-/// today, less what two runs of the sample differ by; it goes up with them and never down.
-const RIGHT: f64 = 0.94;
+/// Of verdicts that could know, the share that is right, as README claims of the whole matrix. The bound is
+/// this less [`margin`]: verdicts on one run are no independent draws, so it counts runs.
+const RIGHT: f64 = 0.99;
 
-/// Of all verdicts, the share that may convict an innocent stage: the aim is 0.01. As above.
-const WRONG: f64 = 0.03;
+/// Of all verdicts, the share that convicts an innocent stage. As above, and more by as much.
+const WRONG: f64 = 0.004;
 
 /// Runs in which the cause did not bind: more would be a lab that does not do what it says.
 const VOID: f64 = 0.1;
@@ -76,10 +77,13 @@ const VOID: f64 = 0.1;
 const CAPTURES: u32 = 40;
 const CONTRADICT: f64 = 0.1;
 
+/// For so long rounds of the runs for which this machine was late are begun, unless half of all were in time.
+const PATIENCE: Duration = Duration::from_mins(8);
+
 /// One test at a time: each takes this machine's processors and sets what holds for all of it.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    ALONE.lock()
 }
 
 #[test]
@@ -94,7 +98,9 @@ fn verdicts_are_right() {
     };
     let archive = Archive::open(name).expect("a folder for the results");
     let mut failed = 0;
-    if env::var_os("WEIR_TRUTH_JUDGE").is_none() {
+    let page = if env::var_os("WEIR_TRUTH_JUDGE").is_some() {
+        Page::judge(&archive, &cells).expect("runs to judge")
+    } else {
         let lab = match Lab::open() {
             Ok(lab) => lab,
             Err(why) => {
@@ -107,44 +113,59 @@ fn verdicts_are_right() {
             archive.clear().expect("a folder for the runs");
         }
         let start = Instant::now();
-        let outcome = schedule::run(&lab, &archive, &cells);
+        let goes_on = env::var_os("WEIR_TRUTH_RESUME").is_some();
+        let outcome = schedule::run(&lab, &archive, &cells, goes_on);
         println!("{} cells in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
         failed = report(&outcome);
-    }
-    let page = Page::judge(&archive).expect("runs to judge");
+        in_time(&lab, &archive, &cells, &mut failed)
+    };
     std::fs::write(archive.path("matrix.md"), page.render()).expect("a file for the matrix");
     std::fs::write(archive.path("weak.txt"), page.weak()).expect("a file for what is weak");
     println!("{}\n{}", page.render(), page.weak());
     for (cell, programs, why) in &page.void {
         println!("void {cell} {}: {why}", programs.name());
     }
+    let (late, runs) = (page.late.len(), page.runs);
+    println!("in {late} of {runs} runs this machine did not keep the emulator's times");
+    // Whoever took the processors from the emulator took them from the rest as well: few runs are left, and
+    // none is clean.
+    assert!(!page.is_mostly_late(), "not judged: this machine was late in {late} of {runs} runs");
     if tcpdump::is_there() && name == "sample" {
         assert!(page.offline.all() >= CAPTURES, "{} captures", page.offline.all());
     }
     let sums = page.sums();
     assert_eq!(failed, 0, "runs failed");
     assert!(sums.all() > 0, "nothing was judged");
-    if page.late > 0 {
-        println!("in {} of {} runs this machine did not keep the emulator's times", page.late, page.runs);
-    }
-    let mostly_late = page.late * 2 > page.runs;
-    // Of the few that are left where most are late, a tenth may be no run at all.
-    let runs = if mostly_late { page.runs } else { page.runs - page.late };
-    let void = page.void.len() - page.late;
+    let (void, runs) = (page.void.len() - late, runs - late);
     assert!(void as f64 <= VOID * runs as f64, "{void} of {runs} runs are void");
-    if mostly_late {
-        // Whoever took the processors from the emulator took them from the rest as well: few runs are left,
-        // and none is clean.
-        println!("not held against the bounds: this machine was somebody else's");
-        return;
-    }
     assert!(
         page.offline.contradictions() <= CONTRADICT,
         "{:.2} of captures contradict",
         page.offline.contradictions()
     );
-    assert!(sums.right_share() >= RIGHT, "{sums}");
-    assert!(sums.wrong_share() <= WRONG, "{sums}");
+    let counted = runs - void;
+    assert!(sums.right_share() >= RIGHT - margin(RIGHT, counted), "{sums}");
+    assert!(sums.wrong_share() <= WRONG + margin(WRONG, counted), "{sums}");
+}
+
+/// Judges the runs, and plays those again for which this machine was late, until half of all were in time.
+fn in_time(lab: &Lab, archive: &Archive, cells: &[Cell], failed: &mut usize) -> Page {
+    let start = Instant::now();
+    loop {
+        let page = Page::judge(archive, cells).expect("runs to judge");
+        if !page.is_mostly_late() || start.elapsed() > PATIENCE {
+            return page;
+        }
+        println!("in {} of {} runs this machine was late: played again", page.late.len(), page.runs);
+        let late: Vec<Cell> = cells.iter().filter(|cell| page.late.contains(cell)).copied().collect();
+        *failed += report(&schedule::run(lab, archive, &late, false));
+    }
+}
+
+#[test]
+fn the_bounds_are_what_readme_claims() {
+    assert!(claims(&format!("{:.0} % were right where that end can know", 100.0 * RIGHT)));
+    assert!(claims(&format!("{:.1} % named a limit that did not hold", 100.0 * WRONG)));
 }
 
 /// Not a test: the program at one end of a run, which the runs start as a process of its own.

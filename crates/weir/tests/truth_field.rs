@@ -34,20 +34,18 @@ use std::time::Instant;
 use archive::Archive;
 use page::Page;
 use score::{Line, Ran};
+use scores::{claims, margin};
 use serde_json::Value;
 use stage::Lab;
 use story::{Case, Filter, View};
 
-/// What the verdicts of the sample must reach. These are what the judge reaches today, less what two runs of
-/// the sample differ by; they go up with it and never down. The aim: 0.90 honest, 0.03 misleading.
-const BOUNDS: Bounds = Bounds { honest: 0.75, misleading: 0.15 };
+/// Of all verdicts, the share that is right, or abstains with a reason where its side cannot know, as README
+/// claims of all stories. The bound is this less [`margin`] of the stories that are played.
+const HONEST: f64 = 0.95;
 
-struct Bounds {
-    /// Of all verdicts, the share that is right, or abstains with a reason where its side cannot know.
-    honest: f64,
-    /// Of all verdicts, the share that convicts an innocent with more than half of confidence.
-    misleading: f64,
-}
+/// Of all verdicts, the share that convicts an innocent with more than half of confidence. As above, and more
+/// by as much.
+const MISLEADING: f64 = 0.018;
 
 /// Of all verdicts, those of runs that failed or whose cause did not bind: more would be stages that do not
 /// do what they say.
@@ -237,10 +235,20 @@ impl Field {
         assert!(void <= VOID, "{:.0} % of the verdicts are void", 100.0 * void);
         let hidden = hidden(&page.lines);
         assert!(hidden.is_empty() || extent == Extent::Sample, "no run counts of {hidden:?}");
-        assert!(sums.honest() >= BOUNDS.honest, "right or abstained: {:.2}", sums.honest());
-        assert!(sums.misleading() <= BOUNDS.misleading, "misleading: {:.2}", sums.misleading());
+        let least = HONEST - margin(HONEST, cases.len());
+        assert!(sums.honest() >= least, "right or abstained: {:.2}", sums.honest());
+        let most = MISLEADING + margin(MISLEADING, cases.len());
+        assert!(sums.misleading() <= most, "misleading: {:.2}", sums.misleading());
         println!("of {:?} said with 90 %; promises off by {:?}", page.sure(), page.promise_error());
     }
+}
+
+#[test]
+fn the_bounds_are_what_readme_claims() {
+    let honest = format!("{:.0} % were right or said that this end cannot know", 100.0 * HONEST);
+    let misleading =
+        format!("{:.1} % named a wrong limit with more than 50 % confidence", 100.0 * MISLEADING);
+    assert!(claims(&honest) && claims(&misleading));
 }
 
 /// Stories all of whose verdicts are void: they would be hidden for ever.

@@ -14,7 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 pub const LEAST: u64 = 16 << 20;
 
 /// Places that are looked at for what is still in memory.
-const LOOKS: u64 = 16;
+const PLACES: u64 = 16;
 
 /// File systems that are memory: tmpfs and ramfs (linux/magic.h).
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -100,8 +100,8 @@ impl Target {
         fadvise(&self.file, 0, None::<NonZeroU64>, Advice::DontNeed)?;
         let (size, mut byte) = (self.file.metadata()?.len(), [0]);
         let mut held = 0;
-        for look in 0..LOOKS {
-            let place = (2 * look + 1) * (size / (2 * LOOKS));
+        for look in 0..PLACES {
+            let place = (2 * look + 1) * (size / (2 * PLACES));
             // A read that must not wait says so where it would (preadv2(2), RWF_NOWAIT). A device that is
             // memory (brd, zram) never lets it wait.
             let slices = &mut [IoSliceMut::new(&mut byte)];
@@ -112,7 +112,7 @@ impl Target {
             }
         }
         // Single pages may be in use just now.
-        if held > LOOKS / 2 {
+        if held > PLACES / 2 {
             return Err(io::Error::other("most of it is in memory, or comes from the device at once"));
         }
         Ok(true)

@@ -153,3 +153,35 @@ impl ChainReport {
         host.or_else(first)?.report.as_ref().map(|report| &report.evidence)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host that was behind for that share of its time.
+    fn host(behind: f64) -> HostReport {
+        HostReport {
+            report: Some(Report::nothing()),
+            standing: Standing::Complete,
+            fed_by: None,
+            taken_out: Vec::new(),
+            error: None,
+            elapsed: None,
+            sessions: 1,
+            behind,
+            came: 0,
+            lacks: false,
+        }
+    }
+
+    #[test]
+    fn the_last_hop_that_was_behind_held_the_chain() {
+        let held_by = |hosts: Vec<HostReport>| ChainReport { hosts, ..ChainReport::default() }.held_by();
+        assert_eq!(held_by(vec![host(0.9), host(0.8), host(0.1)]), Some(1));
+        // Those behind one that was taken out went on without it; where no session began nothing was held.
+        let out = || HostReport { taken_out: vec!["it took nothing".to_owned()], ..host(0.8) };
+        assert_eq!(held_by(vec![host(0.9), out(), host(0.1)]), Some(0));
+        assert_eq!(held_by(vec![host(0.9), HostReport { report: None, ..host(0.8) }]), Some(0));
+        assert_eq!(held_by(vec![host(0.4), host(0.5), out()]), None);
+    }
+}

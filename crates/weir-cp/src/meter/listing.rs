@@ -23,7 +23,7 @@ const REMEMBERED: usize = 32 << 20;
 const OFFERED: usize = 512 << 10;
 
 /// Entries between two looks at the clock, which costs a tenth of what an entry does.
-const SAMPLE_INTERVAL: u64 = 64;
+const CHECK_EVERY: u64 = 64;
 
 /// A file that is to be moved.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub(super) fn list(
     let mut walk = walk_of(options, roots.clone(), names, wanted);
     let mut listing = Listing { complete: true, roots, ..Listing::default() };
     while let Some(step) = walk.next() {
-        if listing.entries % SAMPLE_INTERVAL == SAMPLE_INTERVAL - 1 && is_over() {
+        if listing.entries % CHECK_EVERY == CHECK_EVERY - 1 && is_over() {
             listing.complete = false;
             break;
         }

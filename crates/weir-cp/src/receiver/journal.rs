@@ -220,14 +220,14 @@ pub(crate) fn is_beyond_longest(error: &io::Error) -> bool {
 pub(crate) fn is_weirs(file: &File) -> bool {
     // A log has 48 bytes for a block, and as many for the syncs of ten seconds each: it begins in the last
     // thousandth of a file.
-    const LOOKS: usize = 4096;
+    const PLACES: usize = 4096;
     let Ok(length) = file.metadata().map(|there| there.len()) else { return false };
     // Before anything is read: what was read of reserved space counts as data from then on.
     if matches!(source::next_data(file, 0, length), Ok(None)) || destination::is_mark(file) {
         return true;
     }
     let mut start = [0; KIND.len()];
-    let mut places = (0..=length / BLOCK).rev().take(LOOKS).map(|block| block * BLOCK);
+    let mut places = (0..=length / BLOCK).rev().take(PLACES).map(|block| block * BLOCK);
     places.any(|at| file.read_exact_at(&mut start, at).is_ok() && start == KIND)
 }
 

@@ -9,7 +9,7 @@ use crate::wire::to_sender::Wait;
 
 /// Between two looks. The sender is told of a lane when it has stood still for one of them: often enough for
 /// a timeout of seconds, and nothing beside what a lane at work costs.
-const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What was seen of the lanes at the last look.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Waits {
         now: Instant,
         lanes: impl Iterator<Item = &'a Arc<LaneReceiver>>,
     ) -> Vec<Wait> {
-        if self.last.is_some_and(|last| now - last < SAMPLE_INTERVAL) {
+        if self.last.is_some_and(|last| now - last < POLL_INTERVAL) {
             return Vec::new();
         }
         self.last = Some(now);

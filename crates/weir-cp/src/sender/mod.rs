@@ -413,7 +413,7 @@ mod tests {
     use crate::wire::message::{Failure, FailureKind};
     use crate::wire::to_sender::Answer;
 
-    fn sender() -> Arc<Sender> {
+    pub(super) fn sender() -> Arc<Sender> {
         let receiver = Outlet::new(&Arc::new(Control::new(std::io::sink())));
         let events = Events::new("the receiver", std::sync::mpsc::channel().0);
         let keyring = Keyring::new(&Secret::draw().unwrap(), None);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     /// The file `x` of a folder, of that size when it was seen.
-    fn waiting(folder: &std::path::Path, size: u64) -> offers::Waiting {
+    pub(super) fn waiting(folder: &std::path::Path, size: u64) -> offers::Waiting {
         let target = weir_tree::Target::open(folder, Default::default()).unwrap();
         let name: Name = "x".parse().unwrap();
         let mtime = weir_tree::entry::Time::new(0, 0).unwrap();

@@ -361,3 +361,38 @@ impl Workers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{sender, waiting};
+    use super::*;
+    use crate::feed::Feed;
+    use crate::subtrees::digest_of;
+
+    /// One of which it is not known any more how it came is compressed here.
+    #[test]
+    fn a_block_that_came_compressed_goes_on_as_it_came() {
+        let (folder, size) = (tempfile::tempdir().unwrap(), 3 * BLOCK);
+        let mut text = "the same line again and again\n".repeat(size as usize / 30 + 1).into_bytes();
+        text.truncate(size as usize);
+        std::fs::write(folder.path().join("x"), &text).unwrap();
+        let (sender, feed) = (sender(), Arc::new(Feed::default()));
+        sender.follow(&feed);
+        let file = Arc::new(SourceFile::new(1, waiting(folder.path(), size), None));
+        let digest = digest_of(&text[..BLOCK as usize], 0, size);
+        feed.keep_packed(PackedBlock { digest, codec: 3, bytes: b"as it came".to_vec() });
+        let sent = |block: u64| {
+            let job = Job::Run { file: Arc::clone(&file), blocks: block..block + 1, form: Form::Packed };
+            let mut buffers = Buffers { raw: Vec::new(), packed: Vec::new() };
+            let clock = StageClock::new(Instant::now());
+            let record = sender.workers.prepare(&job, None, &mut buffers, &clock).unwrap();
+            let (payload, footer) = Footer::split(record).unwrap();
+            (payload.to_vec(), footer.codec)
+        };
+        assert_eq!(sent(0), (b"as it came".to_vec(), 3));
+        let (here, codec) = sent(1);
+        assert!(codec != 0 && !here.is_empty() && here.len() < text.len() / 6, "{codec}");
+        let shares = sender.shared.packer.shares();
+        assert_eq!(shares.get(&(3, 0)).map(|share| share.packed), Some(10), "{shares:?}");
+    }
+}

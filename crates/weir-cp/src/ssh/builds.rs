@@ -185,9 +185,7 @@ fn machine_of(file: &File) -> Result<&'static str, String> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
         Err(error) => return Err(plain(error)),
     };
-    known.ok_or_else(|| {
-        "it is no program for x86_64, aarch64 or riscv64; name a static build of weir".to_owned()
-    })
+    known.ok_or_else(|| "it is no program for x86_64 or aarch64; name a static build of weir".to_owned())
 }
 
 /// Looks for words in what comes in pieces.
@@ -261,18 +259,18 @@ mod tests {
     fn a_far_machine_gets_the_build_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        let (arm, risc, old) = (path("arm"), path("risc"), path("old"));
+        let (arm, intel, old) = (path("arm"), path("intel"), path("old"));
         program(&arm, 183, &mark("1.2.3 (abc)", "aarch64"));
-        program(&risc, 243, &mark("1.2.3 (abc)", "riscv64"));
+        program(&intel, 62, &mark("1.2.3 (abc)", "x86_64"));
         program(&old, 183, &mark("1.2.2 (abc)", "aarch64"));
         let other = |far: &str, named: &[&PathBuf]| {
             let named: Vec<PathBuf> = named.iter().map(|path| (*path).clone()).collect();
             Build::other(far, "1.2.3 (abc)", &named).map(|build| (build.words, build.size))
         };
         let size = |path: &Path| std::fs::metadata(path).unwrap().len();
-        assert_eq!(other("Linux aarch64", &[&risc, &arm]), Ok(("Linux aarch64".into(), size(&arm))));
-        assert_eq!(other("Linux arm64", &[&arm, &risc]), Ok(("Linux arm64".into(), size(&arm))));
-        assert_eq!(other("Linux riscv64", &[&arm, &risc]), Ok(("Linux riscv64".into(), size(&risc))));
+        assert_eq!(other("Linux aarch64", &[&intel, &arm]), Ok(("Linux aarch64".into(), size(&arm))));
+        assert_eq!(other("Linux arm64", &[&arm, &intel]), Ok(("Linux arm64".into(), size(&arm))));
+        assert_eq!(other("Linux amd64", &[&arm, &intel]), Ok(("Linux amd64".into(), size(&intel))));
         let own = own_words();
         let why = other("Linux aarch64", &[&old]).unwrap_err();
         assert_eq!(
@@ -284,9 +282,9 @@ mod tests {
             )
         );
         // None lies beside the program that runs this.
-        let why = other("Linux riscv64", &[&arm]).unwrap_err();
+        let why = other("Linux x86_64", &[&arm]).unwrap_err();
         let folder = std::env::current_exe().unwrap().parent().unwrap().display().to_string();
-        for words in ["put weir-riscv64 of this version into", &folder, "lib/weir, name it by --far-binary"] {
+        for words in ["put weir-x86_64 of this version into", &folder, "lib/weir, name it by --far-binary"] {
             assert!(why.contains(words), "{why}");
         }
         let why = other("Plan9 vax", &[&arm]).unwrap_err();
@@ -302,7 +300,7 @@ mod tests {
         let script = folder.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         let said = |path: &Path| Build::own("1", &[path.to_owned()]).unwrap_err().to_string();
-        let none = "it is no program for x86_64, aarch64 or riscv64; name a static build of weir";
+        let none = "it is no program for x86_64 or aarch64; name a static build of weir";
         assert_eq!(said(&script), format!("cannot use {} as --far-binary: {none}", script.display()));
         assert!(said(folder.path()).ends_with("it is not a file; name a static build of weir"));
         assert!(said(&folder.path().join("none")).ends_with("no such file or directory"));

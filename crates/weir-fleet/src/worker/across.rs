@@ -1,13 +1,13 @@
 //! From one prefix to another of the same store, which copies the objects itself.
 //!
-//! What has the key is looked at before: an equal stays and counts as done, another object stays and the
-//! source fails. Where what the store says of the two cannot be compared, it is their bytes that tell. What
-//! the manifest names a digest of is held against it before. Two workers that copy one object at the same
-//! time copy the same version of it.
+//! What has the key is looked at before, and the store is told to copy only where nothing has it: an equal
+//! stays and counts as done, another object stays and the source fails. Where what the store says of the two
+//! cannot be compared, it is their bytes that tell. What the manifest names a digest of is held against it
+//! before. Two workers that copy one object at the same time copy the same version of it.
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use weir_codec::digest::Algorithm;
@@ -17,6 +17,7 @@ use weir_get::http::exchange::Http;
 use weir_get::job::{Observer, Pinned};
 use weir_store::StoreError;
 use weir_store::caller::{Caller, CallerSetup};
+use weir_store::condition::Condition;
 use weir_store::listing::{Listed, Looked};
 use weir_store::store::Store;
 use weir_store::tree::content;
@@ -58,13 +59,16 @@ pub struct StoreEnd {
 
 impl StoreEnd {
     /// The digest of an object of it, as a look has found it: the store's, where it keeps one of that kind,
-    /// or else that of the bytes.
-    fn digest(
+    /// or else that of the bytes, of which `hears` is told as they come.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn digest(
         &self,
         caller: &mut Caller<'_>,
         looked: &Looked,
         algorithm: Algorithm,
-        heard: Heard<'_>,
+        hears: &dyn Fn(),
     ) -> Result<Vec<u8>, StoreError> {
         if let Some((kept, value)) = content::digest_of(looked)
             && kept == algorithm
@@ -73,7 +77,7 @@ impl StoreEnd {
         }
         let shown = format!("{}{}", self.shown, looked.listed.key);
         let passing = Passing::of_store(&*self.store, shown, looked.clone(), None, &Arc::<Sides>::default())?;
-        passing.source.digest(caller, algorithm, &|| heard.desk.stir())
+        passing.source.digest(caller, algorithm, hears)
     }
 }
 
@@ -99,13 +103,15 @@ pub struct Across<'a> {
     http: &'a Http,
     hands: usize,
     copied: AtomicU64,
+    /// The store copies, and not with a condition: the look before is all that it is asked by.
+    is_unconditional: AtomicBool,
 }
 
 impl<'a> Across<'a> {
     /// So many copies at once.
     pub fn new(from: StoreEnd, to: StoreEnd, http: &'a Http, hands: Option<u32>) -> Across<'a> {
         let hands = hands.map_or(HANDS, |hands| hands as usize);
-        Across { from, to, http, hands, copied: AtomicU64::new(0) }
+        Across { from, to, http, hands, copied: AtomicU64::new(0), is_unconditional: AtomicBool::new(false) }
     }
 
     fn one(
@@ -144,29 +150,85 @@ impl<'a> Across<'a> {
             let reason = format!("{}{key}: {detail}; make a new plan for it", self.from.shown);
             return Ok(TaskEnd::Failed(FailureClass::Changed, reason));
         }
-        let size = looked.listed.size;
-        let there = self.to.store.lists().look(caller, &to, None, None).map_err(of_target)?;
-        if let Some(there) = &there
-            && !self.is_equal(caller, (&looked, there), heard).map_err(of_target)?
+        let taken = self.taken(caller, &looked, &to, heard).map_err(of_target)?;
+        if !matches!(taken, Some(TaskEnd::Failed(..)))
+            && let Some(other) = self.is_other(caller, &looked, object, heard).map_err(of_source)?
         {
-            let reason = format!(
-                "{}{to} exists and is not what the source has; it is kept: move it away, or choose another target",
-                self.to.shown
-            );
-            return Ok(TaskEnd::Failed(FailureClass::Name, reason));
-        }
-        if let Some(other) = self.is_other(caller, &looked, object, heard).map_err(of_source)? {
             return Ok(other);
         }
-        if there.is_some() {
-            return Ok(TaskEnd::Same(size));
+        if let Some(end) = taken {
+            return Ok(end);
         }
         heard.hand.waits();
-        let (from, carries) = (Listed { key, ..looked.listed }, |bytes| heard.carries(bytes));
-        let copied = self.to.store.copies().copy(caller, &self.from.bucket, &from, &to, &carries);
-        copied.map_err(of_target)?;
-        self.copied.fetch_add(size, Relaxed);
-        Ok(TaskEnd::Moved(size))
+        let from = Listed { key: key.clone(), ..looked.listed.clone() };
+        let end = match self.copy(caller, (&looked, &from), &to, heard) {
+            // Somebody has taken the key since the look, or this copy did, and its answer was lost.
+            Err(error) if error.is_condition() => {
+                self.taken(caller, &looked, &to, heard).and_then(|end| end.ok_or(error))
+            }
+            other => other,
+        };
+        end.map_err(of_target)
+    }
+
+    /// How an object ends whose key something has at the target; `None`: nothing has it.
+    fn taken(
+        &self,
+        caller: &mut Caller<'_>,
+        looked: &Looked,
+        to: &str,
+        heard: Heard<'_>,
+    ) -> Result<Option<TaskEnd>, StoreError> {
+        let Some(there) = self.to.store.lists().look(caller, to, None, None)? else { return Ok(None) };
+        if self.is_equal(caller, (looked, &there), heard)? {
+            return Ok(Some(TaskEnd::Same(looked.listed.size)));
+        }
+        let reason = format!(
+            "{}{to} exists and is not what the source has; it is kept: move it away, or choose another target",
+            self.to.shown
+        );
+        Ok(Some(TaskEnd::Failed(FailureClass::Name, reason)))
+    }
+
+    /// Has the store copy where nothing has the key. Not every store knows such a condition: then the key is
+    /// looked at once more, since a long copy may have been refused at its end.
+    fn copy(
+        &self,
+        caller: &mut Caller<'_>,
+        (looked, from): (&Looked, &Listed),
+        to: &str,
+        heard: Heard<'_>,
+    ) -> Result<TaskEnd, StoreError> {
+        let copy = |caller: &mut Caller<'_>, condition: &Condition| {
+            let carries = |bytes| heard.carries(bytes);
+            self.to.store.copies().copy(caller, &self.from.bucket, from, (to, condition), &carries)
+        };
+        let refused = match self.is_unconditional.load(Relaxed) {
+            true => None,
+            false => match copy(caller, &Condition::Absent) {
+                Err(error) if error.is_of_its_form() => Some(error),
+                other => return other.map(|()| self.has_copied(looked)),
+            },
+        };
+        if let Some(error) = &refused {
+            tracing::info!("{error}; again without a condition");
+            if let Some(end) = self.taken(caller, looked, to, heard)? {
+                return Ok(end);
+            }
+        }
+        copy(caller, &Condition::None)?;
+        // A 400 without the store's code may be another's on the way.
+        if refused
+            .is_some_and(|error| error.is_unknown_request() || matches!(error, StoreError::Refused { .. }))
+        {
+            self.is_unconditional.store(true, Relaxed);
+        }
+        Ok(self.has_copied(looked))
+    }
+
+    fn has_copied(&self, looked: &Looked) -> TaskEnd {
+        self.copied.fetch_add(looked.listed.size, Relaxed);
+        TaskEnd::Moved(looked.listed.size)
     }
 
     /// The source and what has the key at the target have one content. The tag of an object of parts is no
@@ -185,8 +247,9 @@ impl<'a> Across<'a> {
         }
         let kept = content::digest_of(there).or_else(|| content::digest_of(source));
         let algorithm = kept.map_or(Algorithm::SHA256, |(algorithm, _)| algorithm);
-        let own = self.from.digest(caller, source, algorithm, heard)?;
-        Ok(own == self.to.digest(caller, there, algorithm, heard)?)
+        let stirs = || heard.desk.stir();
+        let own = self.from.digest(caller, source, algorithm, &stirs)?;
+        Ok(own == self.to.digest(caller, there, algorithm, &stirs)?)
     }
 
     /// How an object ends whose source has not the digest that the manifest names.
@@ -202,7 +265,8 @@ impl<'a> Across<'a> {
             Ok(expectation) => expectation.expected,
             Err(end) => return Ok(Some(end)),
         };
-        if expected.matches(&self.from.digest(caller, looked, expected.algorithm(), heard)?) {
+        let found = self.from.digest(caller, looked, expected.algorithm(), &|| heard.desk.stir())?;
+        if expected.matches(&found) {
             return Ok(None);
         }
         let (name, hex) = (expected.algorithm().name(), expected.hex());

@@ -9,11 +9,12 @@
 use weir_get::GetError;
 use weir_store::StoreError;
 use weir_store::caller::Caller;
+use weir_store::condition::Condition;
 use weir_store::listing::Looked;
 use weir_store::store::Store;
 use weir_store::upload::job::{CLEARS, Job, JobShare, Source};
 use weir_store::upload::shared::{SharedPart, SharedUpload, part_within};
-use weir_store::upload::{Condition, Object, Part, Sum};
+use weir_store::upload::{Object, Part, Sum};
 
 use super::MoverRun;
 use super::across::StoreEnd;

@@ -19,13 +19,14 @@ use weir_get::job::Observer;
 use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::caller::{Caller, CallerSetup};
+use weir_store::condition::Condition;
 use weir_store::listing::{Looked, mtime_text};
 use weir_store::tree::content;
 use weir_store::upload::engine::{self, Target};
 use weir_store::upload::fields::FieldKind;
 use weir_store::upload::job::{CLEARS, Check, Job, JobReport, Options, PutOutcome, Source};
 use weir_store::upload::plan::LARGE;
-use weir_store::upload::{Attributes, Condition, kinds};
+use weir_store::upload::{Attributes, kinds};
 use weir_tree::Name;
 use weir_units::instant;
 

@@ -101,7 +101,10 @@ fn class_of_code(code: &str) -> FailureClass {
         "SlowDown" | "ServerBusy" | "ServiceUnavailable" | "RequestTimeout" | "TooManyRequests"
         | "OperationAborted" => FailureClass::Busy,
         "InternalError" | "OperationTimedOut" => FailureClass::Server,
-        "PreconditionFailed" | "ConditionNotMet" | "BlobAlreadyExists" => FailureClass::Name,
+        "PreconditionFailed" | "ConditionNotMet" | "TargetConditionNotMet" | "BlobAlreadyExists" => {
+            FailureClass::Name
+        }
+        "SourceConditionNotMet" => FailureClass::Changed,
         "EntityTooLarge" | "InvalidArgument" | "InvalidRequest" | "KeyTooLongError" => FailureClass::Invalid,
         "BadDigest" | "XAmzContentSHA256Mismatch" | "Md5Mismatch" => FailureClass::Network,
         "QuotaExceeded" | "InsufficientStorage" => FailureClass::Space,

@@ -160,6 +160,19 @@ impl Cluster {
         succeeded(psql.output().expect("psql runs"));
     }
 
+    /// What psql answers to these: a row a line, columns with `|` between them.
+    pub fn answers(&self, statements: &[&str]) -> String {
+        let mut psql = self.program("psql");
+        psql.arg("-h").arg(self.folder.path()).args(["-U", "fleet", "-d", "postgres", "-qAtX"]);
+        for sql in statements {
+            psql.args(["-c", sql]);
+        }
+        let output = psql.output().expect("psql runs");
+        let answer = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        succeeded(output);
+        answer
+    }
+
     /// Ends the server at once, as a crash does (SIGQUIT: an immediate shutdown).
     pub fn stop(&self) {
         let Some(mut child) = self.server.lock().unwrap().take() else { return };
@@ -167,6 +180,21 @@ impl Cluster {
         assert!(quit.expect("kill runs").success());
         let ended = child.wait().expect("it ends");
         assert!(ended.code().is_some() || ended.signal().is_some());
+    }
+
+    /// Kills the server, as a lack of memory does. The next one wants no process of it left, and they end by
+    /// themselves when they see that it is gone.
+    pub fn kill(&self) {
+        let Some(mut child) = self.server.lock().unwrap().take() else { return };
+        child.kill().expect("a server to kill");
+        child.wait().expect("it ends");
+        let data = self.data();
+        let is_of_it = |process: &std::fs::DirEntry| {
+            std::fs::read_link(process.path().join("cwd")).is_ok_and(|folder| folder == data)
+        };
+        while std::fs::read_dir("/proc").expect("processes").flatten().any(|process| is_of_it(&process)) {
+            std::thread::yield_now();
+        }
     }
 
     /// The address of a ledger in it, in a schema of its own.

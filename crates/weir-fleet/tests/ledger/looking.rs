@@ -1,5 +1,6 @@
 //! What people are shown of a fleet: the same of both databases.
 
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, atomic::AtomicI64};
 
@@ -55,6 +56,25 @@ fn live(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>, steps: u64) {
     }
 }
 
+/// What the views say after [`live`], to whoever asks in SQL.
+const VIEWS: &str = "SELECT 'failed', class || ' of ' || substr(source, 1, 7), attempts FROM failures \
+                     UNION ALL SELECT 'progress', state || ' ' || kind, objects FROM progress \
+                     UNION ALL SELECT 'uploads', 'all', count(*) FROM uploads \
+                     UNION ALL SELECT 'worker', host, objects FROM by_worker ORDER BY 1, 2";
+const SHOWN: &str = "failed|missing of folder/|1\nprogress|done objects|100\nuploads|all|0\n\
+                     worker|fast<b>|99\nworker|slow|0";
+
+/// What a file answers to [`VIEWS`].
+fn views(path: &Path) -> String {
+    let file = rusqlite::Connection::open(path).unwrap();
+    let mut asked = file.prepare(VIEWS).unwrap();
+    let line = |row: &rusqlite::Row<'_>| -> rusqlite::Result<String> {
+        Ok(format!("{}|{}|{}", row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?))
+    };
+    let lines: rusqlite::Result<Vec<String>> = asked.query_map([], line).unwrap().collect();
+    lines.unwrap().join("\n")
+}
+
 fn is_shown(mut ledger: SqlLedger, clock: &Arc<AtomicI64>, steps: u64) {
     live(&mut ledger, clock, steps);
     let status = ledger.status().unwrap();
@@ -87,7 +107,9 @@ fn is_shown(mut ledger: SqlLedger, clock: &Arc<AtomicI64>, steps: u64) {
 #[test]
 fn a_file_is_shown() {
     let (folder, clock) = (folder(), clock());
-    is_shown(sqlite(&folder.path().join("l.db"), &clock), &clock, 181);
+    let path = folder.path().join("l.db");
+    is_shown(sqlite(&path, &clock), &clock, 181);
+    assert_eq!(views(&path), SHOWN);
 }
 
 #[test]
@@ -101,6 +123,7 @@ fn a_database_is_shown() {
     let Some(cluster) = Cluster::start() else { return };
     let clock = clock();
     is_shown(postgres::ledger(&cluster, "shown", &clock), &clock, 281);
+    assert_eq!(cluster.answers(&["SET search_path TO shown", VIEWS]), SHOWN);
 }
 
 #[test]

@@ -2,17 +2,22 @@
 //! happened, under a clock that jumps: every object gets its name once and is counted once.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use fastrand::Rng;
+use rustix::fs::Mode;
+use rustix::io::Errno;
 use weir_fleet::class::FailureClass;
 use weir_fleet::ledger::{
     BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, FleetLedger, Helped, Helper,
     ObjectFailure, Renewed, SqlLedger, Tally, WaitReason, WatchedBatch, WorkerId,
 };
 use weir_fleet::object::FleetObject;
+use weir_units::atomic_file;
 
 use crate::{LEASE, clock, folder, plan, sqlite, who};
 
@@ -33,6 +38,72 @@ struct Hand {
     results: BatchResults,
     /// So many of the objects are through.
     at: usize,
+    /// Of the next one, which it found nowhere.
+    part: Option<Part>,
+}
+
+/// A file that is whole, and has not its name yet.
+struct Part {
+    name: String,
+    inode: u64,
+}
+
+/// The folder that is filled.
+struct Names {
+    folder: tempfile::TempDir,
+    handle: File,
+    parts: u32,
+    /// The file that first got the name of each target.
+    first: HashMap<Vec<u8>, u64>,
+    /// Parts whose name another one had got since the look.
+    refused: usize,
+}
+
+impl Names {
+    fn new() -> Names {
+        let folder = folder();
+        // Where all that `object` names lies.
+        std::fs::create_dir(folder.path().join("folder")).expect("a folder");
+        let handle = File::open(folder.path()).expect("a folder");
+        Names { folder, handle, parts: 0, first: HashMap::new(), refused: 0 }
+    }
+
+    fn file(&self, target: &[u8]) -> Option<u64> {
+        let path = self.folder.path().join(std::str::from_utf8(target).expect("a name"));
+        path.metadata().ok().map(|file| file.ino())
+    }
+
+    fn part(&mut self) -> Part {
+        self.parts += 1;
+        let name = format!("part{}", self.parts);
+        let made = atomic_file::create_new(&self.handle, &*name, Mode::RUSR).expect("a part");
+        let inode = File::from(made).metadata().expect("a file").ino();
+        Part { name, inode }
+    }
+
+    /// Whether it got the name.
+    fn give(&mut self, part: &Part, target: &[u8]) -> bool {
+        match atomic_file::rename_to_free(&self.handle, &*part.name, target) {
+            Ok(()) => {
+                let before = self.first.insert(target.to_vec(), part.inode);
+                assert_eq!(before, None, "a name was given twice");
+                true
+            }
+            Err(Errno::EXIST) => {
+                self.refused += 1;
+                false
+            }
+            Err(error) => panic!("no name: {error}"),
+        }
+    }
+
+    fn check(&self) {
+        for (target, inode) in &self.first {
+            assert_eq!(self.file(target), Some(*inode), "a file was replaced");
+        }
+        let there = std::fs::read_dir(self.folder.path().join("folder")).expect("a folder").count();
+        assert_eq!(there, self.first.len());
+    }
 }
 
 struct Worker {
@@ -50,12 +121,13 @@ struct World<'a> {
     workers: Vec<Worker>,
     joined: u32,
     kills: usize,
-    /// How often each target got its name.
-    named: HashMap<Vec<u8>, u32>,
+    names: Names,
     /// By batch who was given it last.
     holders: HashMap<i64, BatchLease>,
     lost: usize,
     cut: usize,
+    ahead: usize,
+    back: usize,
     complete: bool,
 }
 
@@ -121,13 +193,14 @@ impl World<'_> {
         let before = self.holders.insert(claim.lease.batch, claim.lease);
         assert!(before.is_none_or(|before| before.fence < claim.lease.fence), "a fence fell");
         self.workers[at].hand =
-            Some(Hand { lease: claim.lease, objects, results: BatchResults::default(), at: 0 });
+            Some(Hand { lease: claim.lease, objects, results: BatchResults::default(), at: 0, part: None });
     }
 
     fn work(&mut self, at: usize, mut hand: Hand) {
-        let steps = self.random.usize(1..=hand.objects.len());
-        for _ in 0..steps.min(hand.objects.len() - hand.at) {
-            self.one(&mut hand);
+        for _ in 0..self.random.usize(1..=2 * hand.objects.len()) {
+            if hand.at < hand.objects.len() {
+                self.one(&mut hand);
+            }
         }
         if hand.at == hand.objects.len() {
             return self.finish(at, hand);
@@ -148,27 +221,37 @@ impl World<'_> {
         self.workers[at].hand = Some(hand);
     }
 
-    /// One object: by rename with NOREPLACE, whoever has the lease by now.
+    /// Half of an object: a look and a part, then a rename that replaces nothing. Others may come between,
+    /// whoever has the lease by then.
     fn one(&mut self, hand: &mut Hand) {
         let object = &hand.objects[hand.at];
+        let is_new = match hand.part.take() {
+            Some(part) => Ok(self.names.give(&part, &object.target)),
+            None => match self.random.u32(..200) {
+                0 => Err(FailureClass::Missing),
+                1..=4 => Err(FailureClass::Network),
+                5 => Err(FailureClass::Busy),
+                _ if self.names.file(&object.target).is_some() => Ok(false),
+                _ => {
+                    hand.part = Some(self.names.part());
+                    return;
+                }
+            },
+        };
         let position = hand.at as u64;
         hand.at += 1;
         hand.results.covered += 1;
-        let class = match self.random.u32(..200) {
-            0 => FailureClass::Missing,
-            1..=4 => FailureClass::Network,
-            5 => FailureClass::Busy,
-            _ => {
-                let count = self.named.entry(object.target.clone()).or_default();
-                let tally = if *count == 0 { &mut hand.results.moved } else { &mut hand.results.same };
-                *count += u32::from(*count == 0);
+        match is_new {
+            Ok(is_new) => {
+                let tally = if is_new { &mut hand.results.moved } else { &mut hand.results.same };
                 tally.objects += 1;
                 tally.bytes += object.size.unwrap_or(0);
-                return;
             }
-        };
-        let reason = format!("cannot move {}: {class}", object.source_text());
-        hand.results.failures.push(ObjectFailure { position, class, reason });
+            Err(class) => {
+                let reason = format!("cannot move {}: {class}", object.source_text());
+                hand.results.failures.push(ObjectFailure { position, class, reason });
+            }
+        }
     }
 
     /// Others took what is behind `left`; what is through already is theirs to tell of.
@@ -178,6 +261,9 @@ impl World<'_> {
         }
         self.cut += 1;
         hand.objects.truncate(left);
+        if hand.at >= left {
+            hand.part = None;
+        }
         if hand.at > left {
             // Told anew, as a worker does that looks at its targets again: what it moved is there.
             let failures: Vec<_> =
@@ -208,15 +294,18 @@ impl World<'_> {
         assert_eq!(self.holders.get(&hand.lease.batch), Some(&hand.lease), "who lost its lease is heard");
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self, steps: usize) {
         // Each worker has its turn about every two seconds, a fifteenth of a lease.
         let count = self.workers.len();
-        let step = match self.random.usize(..60 * count) {
-            // The database's clock is set: an hour ahead, or a minute back.
-            0 => 3_600_000,
-            1 => -60_000,
+        // The database's clock is set: an hour ahead, a minute back, and once an hour back and ahead again.
+        let step = match (steps / count, steps % count, self.random.usize(..60 * count)) {
+            (6, 0, _) => -3_600_000,
+            (9, 0, _) | (_, _, 0) => 3_600_000,
+            (3, 0, _) | (_, _, 1) => -60_000,
             _ => self.random.i64(0..=4000 / count as i64),
         };
+        self.ahead += usize::from(step == 3_600_000);
+        self.back += usize::from(step < 0);
         self.clock.fetch_add(step, Relaxed);
     }
 }
@@ -227,6 +316,12 @@ pub struct Stood {
     pub kills: usize,
     pub lost: usize,
     pub cut: usize,
+    /// Parts that did not get the name of their target.
+    pub refused: usize,
+    /// How often the clock was set an hour ahead.
+    pub ahead: usize,
+    /// And back, a minute or an hour.
+    pub back: usize,
 }
 
 /// Lets a fleet come to its end, and counts.
@@ -239,10 +334,12 @@ pub fn run(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>, setting: Setting) -> 
         workers: Vec::new(),
         joined: 0,
         kills: setting.kills,
-        named: HashMap::new(),
+        names: Names::new(),
         holders: HashMap::new(),
         lost: 0,
         cut: 0,
+        ahead: 0,
+        back: 0,
         complete: false,
     };
     for _ in 0..setting.workers {
@@ -251,7 +348,7 @@ pub fn run(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>, setting: Setting) -> 
     }
     let mut steps = 0;
     while !world.complete {
-        world.tick();
+        world.tick(steps);
         let at = world.random.usize(..world.workers.len());
         world.step(at);
         steps += 1;
@@ -265,7 +362,8 @@ pub fn run(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>, setting: Setting) -> 
         }
     }
     check(&mut world, &objects);
-    Stood { kills: setting.kills - world.kills, lost: world.lost, cut: world.cut }
+    let World { kills, lost, cut, ahead, back, names, .. } = world;
+    Stood { kills: setting.kills - kills, lost, cut, refused: names.refused, ahead, back }
 }
 
 fn check(world: &mut World<'_>, objects: &[FleetObject]) {
@@ -273,7 +371,7 @@ fn check(world: &mut World<'_>, objects: &[FleetObject]) {
     world.ledger.each_object(&mut |object| *counted.entry(object.source.clone()).or_default() += 1).unwrap();
     assert_eq!(counted.len(), objects.len(), "an object is gone from the ledger");
     assert!(counted.values().all(|count| *count == 1), "an object is in two batches");
-    assert!(world.named.values().all(|count| *count == 1), "a name was given twice");
+    world.names.check();
     let status = world.ledger.status().unwrap();
     let all = objects.len() as u64;
     assert!(status.complete && status.waiting + status.leased == 0);
@@ -282,8 +380,8 @@ fn check(world: &mut World<'_>, objects: &[FleetObject]) {
     let given_up: u64 = status.failures.iter().map(|failures| failures.objects).sum();
     assert_eq!(given_up, status.failed);
     // An object that was given up may be at its target too: by a worker that had lost it.
-    assert!(world.named.len() as u64 >= all - status.failed);
-    assert!(world.named.len() as u64 >= status.moved.objects);
+    let named = world.names.first.len() as u64;
+    assert!(named >= all - status.failed && named >= status.moved.objects);
 }
 
 fn on_sqlite(setting: Setting) -> Stood {
@@ -297,6 +395,7 @@ fn a_thousand_workers_and_a_thousand_kills_move_every_object_once() {
     let setting = Setting { seed: 7, workers: 1000, objects: 30_000, of_a_batch: 12, kills: 1000 };
     let stood = on_sqlite(setting);
     assert!(stood.kills == 1000 && stood.lost > 100 && stood.cut > 0, "{stood:?}");
+    assert!(stood.refused > 0 && stood.ahead > 0 && stood.back > 1, "{stood:?}");
 }
 
 #[test]
@@ -308,6 +407,10 @@ fn so_do_small_fleets_whatever_happens_in_which_order() {
         all.kills += stood.kills;
         all.lost += stood.lost;
         all.cut += stood.cut;
+        all.refused += stood.refused;
+        all.ahead += stood.ahead;
+        all.back += stood.back;
     }
     assert!(all.kills > 50 && all.lost > 50 && all.cut > 10, "{all:?}");
+    assert!(all.refused > 0 && all.ahead > 5 && all.back > 5, "{all:?}");
 }

@@ -35,7 +35,11 @@ fn a_fleet_on_postgresql_moves_every_object_once_while_the_server_is_stopped_twe
                     std::thread::yield_now();
                 }
                 if stops < 20 && !over.load(Relaxed) {
-                    cluster.stop();
+                    if stops % 2 == 0 {
+                        cluster.stop()
+                    } else {
+                        cluster.kill()
+                    }
                     cluster.begin();
                     stops += 1;
                 }

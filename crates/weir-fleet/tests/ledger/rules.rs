@@ -113,6 +113,32 @@ fn who_sleeps_past_its_lease_changes_nothing() {
     assert_eq!(ledger.finish(old.lease, &all_moved(3)).unwrap(), Finished::Lost);
 }
 
+/// What is due, and since when somebody is watched, are times that may then be an hour ahead.
+#[test]
+fn a_clock_that_is_set_back_holds_nothing_up() {
+    const HOUR: i64 = 3_600_000;
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 20, 10);
+    clock.fetch_sub(HOUR, Relaxed);
+    let (one, other) = (ledger.join(&who(1)).unwrap(), ledger.join(&who(2)).unwrap());
+    let first = claimed(&mut ledger, one);
+    let failures = (0..10).map(|position| failed(position, FailureClass::Network)).collect();
+    let results = BatchResults { covered: 10, failures, ..BatchResults::default() };
+    ledger.finish(first.lease, &results).unwrap();
+    let second = claimed(&mut ledger, one);
+    let waits = ledger.claim(other, LEASE).unwrap();
+    assert!(matches!(waits, Claimed::Wait(WaitReason::Held, _)), "a pause is kept: {waits:?}");
+    let mut watched = Vec::new();
+    assert!(helped(&mut ledger, other, Some(1000), &mut watched).is_none());
+    clock.fetch_sub(HOUR, Relaxed);
+    assert_eq!(count(&claimed(&mut ledger, other)), 10, "what failed");
+    assert!(helped(&mut ledger, other, Some(1000), &mut watched).is_none());
+    clock.fetch_add(6000, Relaxed);
+    let taken = helped(&mut ledger, other, Some(1000), &mut watched).unwrap();
+    assert_eq!(taken.lease.batch, second.lease.batch, "its holder was watched anew");
+}
+
 #[test]
 fn failures_are_tried_again_by_class_and_then_given_up() {
     let (folder, clock) = (folder(), clock());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_units::Bytes;
 
-use super::{Action, Download, LOOKS, Moment, Phase};
+use super::{Action, Download, Moment, Phase, VERSION_TRIES};
 use crate::error::GetError;
 use crate::object::{Object, Part};
 use crate::version::Version;
@@ -205,7 +205,7 @@ impl Download {
         {
             // The part stays, and a retry asks for its rest again.
             self.looks += 1;
-            return if self.looks < LOOKS { Ok(Rest::AskAgain) } else { Err(error) };
+            return if self.looks < VERSION_TRIES { Ok(Rest::AskAgain) } else { Err(error) };
         }
         let why = match judged {
             Ok(Part::Asked(object)) if !object.fits(size) => "the object's size changed".to_owned(),
@@ -218,7 +218,7 @@ impl Download {
             Err(error) => return Err(error),
         };
         self.looks += 1;
-        if self.looks < LOOKS {
+        if self.looks < VERSION_TRIES {
             return Ok(Rest::AskAgain);
         }
         (self.looks, self.asking.uses_part) = (0, false);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_units::Bytes;
 
-use super::{Action, Download, LOOKS, Moment, Phase};
+use super::{Action, Download, Moment, Phase, VERSION_TRIES};
 use crate::error::GetError;
 use crate::http::waiting::LONG;
 use crate::ledger::{LaneId, Ledger};
@@ -132,7 +132,7 @@ impl Bulk {
         }
         let counts = seen.paused_to.is_none_or(|end| at.began >= end);
         seen.count += u32::from(counts);
-        if at.done == 0 || !is_pinned || seen.count >= LOOKS {
+        if at.done == 0 || !is_pinned || seen.count >= VERSION_TRIES {
             return None;
         }
         let pause = moment.pause(seen.count, error);
@@ -385,7 +385,7 @@ impl Download {
         }
         if matches!(seen, BulkSeen::Another) {
             self.looks += 1;
-            if self.looks < LOOKS {
+            if self.looks < VERSION_TRIES {
                 return Action::Look(error);
             }
         }

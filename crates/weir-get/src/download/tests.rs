@@ -208,7 +208,7 @@ fn silence_about_another_size_is_no_new_version() {
     ];
     for answer in answers {
         let (own, mut download) = (version("a"), asking(Wishes::default()));
-        for _ in 1..LOOKS {
+        for _ in 1..VERSION_TRIES {
             let rest = download.on_rest(answer(), SIZE, &own, HOST);
             assert!(matches!(rest, Ok(Rest::AskAgain)), "{rest:?}");
         }
@@ -536,7 +536,7 @@ fn one_lane_asks_for_all_that_doubt() {
         assert_eq!(matches!(action, Action::GiveUp(_)), ends, "{action:?}");
     }
     assert!(matches!(look(&mut download.clone(), BulkSeen::Failed(GetError::Interrupted)), Action::Leave));
-    for _ in 0..LOOKS - 1 {
+    for _ in 0..VERSION_TRIES - 1 {
         assert!(matches!(look(&mut download, BulkSeen::Another), Action::Look(_)));
     }
     next(look(&mut download, BulkSeen::Another));

@@ -116,7 +116,7 @@ impl Stamp {
         let word = attributes_of(target).value(WORD).ok().flatten();
         let word = word.and_then(|word| String::from_utf8(word.value().to_vec()).ok());
         let held = word.as_deref().and_then(|word| held(word, &stat));
-        let Word { url, tag, is_coded } = held.unwrap_or_default();
+        let StampText { url, tag, is_coded } = held.unwrap_or_default();
         Some(Stamp {
             size: of(&stat),
             modified,
@@ -197,22 +197,22 @@ fn attributes_of(target: &Target) -> At<'_> {
 
 /// What an earlier run's word says.
 #[derive(Clone, Copy, Default)]
-struct Word<'a> {
+struct StampText<'a> {
     url: Option<&'a str>,
     tag: &'a str,
     is_coded: bool,
 }
 
 /// An earlier run's word, if that is of the file as it is now.
-fn held<'a>(word: &'a str, stat: &Stat) -> Option<Word<'a>> {
+fn held<'a>(word: &'a str, stat: &Stat) -> Option<StampText<'a>> {
     let (form, rest) = word.split_once(' ')?;
     let now = format!("{} {} {} ", stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
     let rest = rest.strip_prefix(&*now)?;
     match form {
-        "1" => Some(Word { url: None, tag: rest, is_coded: false }),
+        "1" => Some(StampText { url: None, tag: rest, is_coded: false }),
         "2" | "3" => {
             let (url, tag) = rest.split_once(' ')?;
-            Some(Word { url: Some(url), tag, is_coded: form == "3" })
+            Some(StampText { url: Some(url), tag, is_coded: form == "3" })
         }
         _ => None,
     }

@@ -17,7 +17,7 @@ const MOST: usize = 256;
 
 /// See the module's page.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct CodecLog {
     decided: Vec<Event>,
     /// The candidate that is told to have most blocks.
     leader: usize,
@@ -26,10 +26,10 @@ pub(super) struct Told {
     led: u32,
 }
 
-impl Told {
+impl CodecLog {
     /// Most blocks begin with this one.
-    pub(super) fn new(leader: usize) -> Told {
-        Told { decided: Vec::new(), leader, next: leader, led: 0 }
+    pub(super) fn new(leader: usize) -> CodecLog {
+        CodecLog { decided: Vec::new(), leader, next: leader, led: 0 }
     }
 
     /// This was decided.

@@ -28,19 +28,19 @@ pub(super) struct Cell {
 }
 
 /// A worker with those of its spans that make sense, in order.
-pub(super) struct Told<'a> {
+pub(super) struct WorkerLine<'a> {
     pub(super) spans: Vec<&'a WorkerSpan>,
     pub(super) is_here: bool,
 }
 
-impl<'a> Told<'a> {
-    fn of(worker: &'a WorkerEvidence) -> Told<'a> {
+impl<'a> WorkerLine<'a> {
+    fn of(worker: &'a WorkerEvidence) -> WorkerLine<'a> {
         let mut spans: Vec<&WorkerSpan> = worker.spans.iter().filter(|span| is_sound(span)).collect();
         spans.sort_by(|one, other| order(one, other));
-        Told { spans, is_here: worker.left.is_none() }
+        WorkerLine { spans, is_here: worker.left.is_none() }
     }
 
-    fn order(&self, other: &Told<'_>) -> Ordering {
+    fn order(&self, other: &WorkerLine<'_>) -> Ordering {
         let mut spans = self.spans.iter().zip(&other.spans).map(|(one, other)| order(one, other));
         spans.find(|order| order.is_ne()).unwrap_or(self.spans.len().cmp(&other.spans.len()))
     }
@@ -53,7 +53,7 @@ impl<'a> Told<'a> {
 /// A host on the axis.
 pub(super) struct HostLine<'a> {
     pub(super) name: &'a str,
-    pub(super) workers: Vec<Told<'a>>,
+    pub(super) workers: Vec<WorkerLine<'a>>,
     /// One for each slot of the timeline.
     pub(super) cells: Vec<Cell>,
 }
@@ -62,7 +62,7 @@ impl HostLine<'_> {
     /// Spans with work of which a part lies in a time, of the worker that told the fewest of those that told
     /// any.
     pub(super) fn intervals(&self, time: &Range<f64>) -> u32 {
-        let told = |worker: &Told<'_>| {
+        let told = |worker: &WorkerLine<'_>| {
             let within = worker.spans.iter().filter(|span| span.from < time.end && span.to > time.start);
             within.filter(|span| work(span) > 0.0).count()
         };
@@ -97,20 +97,20 @@ pub(super) struct Timeline<'a> {
 
 impl<'a> Timeline<'a> {
     pub(super) fn of(evidence: &'a FleetEvidence) -> Timeline<'a> {
-        let mut by_host: BTreeMap<&str, Vec<Told<'_>>> = BTreeMap::new();
+        let mut by_host: BTreeMap<&str, Vec<WorkerLine<'_>>> = BTreeMap::new();
         for worker in &evidence.workers {
-            by_host.entry(&worker.host).or_default().push(Told::of(worker));
+            by_host.entry(&worker.host).or_default().push(WorkerLine::of(worker));
         }
         // Sums of fractions depend on their order by a hair.
         for workers in by_host.values_mut() {
-            workers.sort_by(Told::order);
+            workers.sort_by(WorkerLine::order);
         }
         let workers = || by_host.values().flatten();
         let (width, until) = (width(workers()), until(workers()));
         let told = workers().flat_map(|worker| &worker.spans).flat_map(|span| slots_of(span, width));
         let told: BTreeSet<i64> = told.collect();
         let slots: Vec<i64> = told.into_iter().filter(|slot| (slot + 1) as f64 * width <= until).collect();
-        let line = |(name, workers): (&'a str, Vec<Told<'a>>)| HostLine {
+        let line = |(name, workers): (&'a str, Vec<WorkerLine<'a>>)| HostLine {
             cells: cells(&workers, &slots, width),
             name,
             workers,
@@ -179,7 +179,7 @@ fn is_sound(span: &WorkerSpan) -> bool {
 pub(super) const SILENT: f64 = 30.0;
 
 /// The last moment that all hosts which are there have told of. Later ones would look as if some had gone.
-fn until<'a>(workers: impl Iterator<Item = &'a Told<'a>>) -> f64 {
+fn until<'a>(workers: impl Iterator<Item = &'a WorkerLine<'a>>) -> f64 {
     let last: Vec<(f64, bool)> = workers.map(|worker| (worker.last(), worker.is_here)).collect();
     let latest = last.iter().map(|(told, _)| *told).fold(0.0, f64::max);
     let there = last.iter().filter(|(told, is_here)| *is_here && latest - told < SILENT);
@@ -187,7 +187,7 @@ fn until<'a>(workers: impl Iterator<Item = &'a Told<'a>>) -> f64 {
 }
 
 /// Wide enough that there are not more than [`MOST_SLOTS`], of which something was told.
-fn width<'a>(workers: impl Iterator<Item = &'a Told<'a>>) -> f64 {
+fn width<'a>(workers: impl Iterator<Item = &'a WorkerLine<'a>>) -> f64 {
     let mut times: Vec<(f64, f64)> =
         workers.flat_map(|worker| &worker.spans).map(|span| (span.from, span.to)).collect();
     times.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -209,7 +209,7 @@ fn work(span: &WorkerSpan) -> f64 {
     1.0 - idle.clamp(0.0, 1.0)
 }
 
-fn cells(workers: &[Told<'_>], slots: &[i64], width: f64) -> Vec<Cell> {
+fn cells(workers: &[WorkerLine<'_>], slots: &[i64], width: f64) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); slots.len()];
     for span in workers.iter().flat_map(|worker| &worker.spans) {
         let work = work(span);

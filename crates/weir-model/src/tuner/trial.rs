@@ -9,7 +9,7 @@ use crate::rule::rate_limit::grew;
 
 use super::recent::{Window, flow_freely, rate, share};
 use super::{Attempt, Observation, Tuner, TunerState, few, is_believed, regrowth};
-use super::{BELIEF, LOOKS, MOST_DOUBLINGS, PATIENT, RECOVERY};
+use super::{BELIEF, MOST_DOUBLINGS, PATIENT, RATE_WINDOWS, RECOVERY};
 
 /// A lane that has no first byte after this long counts as not served.
 const JOIN: Duration = Duration::from_millis(1500);
@@ -119,7 +119,7 @@ impl Tuner {
                 return self.conclude(seen, attempt, after);
             }
         }
-        if let Some(last) = self.recent.last(LOOKS).filter(|_| seen.now >= settled + MEASURE) {
+        if let Some(last) = self.recent.last(RATE_WINDOWS).filter(|_| seen.now >= settled + MEASURE) {
             let after = rate(last);
             self.conclude(seen, attempt, after);
         }

@@ -17,7 +17,7 @@ const QUICK: Duration = Duration::from_nanos(250);
 
 /// Looks at the clock of a round, and rounds: the quickest counts, since a thread may lose its processor in
 /// any.
-const LOOKS: u32 = 200;
+const READINGS: u32 = 200;
 const ROUNDS: usize = 20;
 
 pub(super) fn sys() -> Finding {
@@ -32,10 +32,10 @@ pub(super) fn clock() -> Finding {
     let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let round = || {
         let start = Instant::now();
-        for _ in 0..LOOKS {
+        for _ in 0..READINGS {
             black_box(Instant::now());
         }
-        start.elapsed() / LOOKS
+        start.elapsed() / READINGS
     };
     let cost = (0..ROUNDS).map(|_| round()).min().unwrap_or_default();
     let source = source.unwrap_or_else(|_| "a source that is not told".to_owned());

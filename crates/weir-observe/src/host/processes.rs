@@ -11,7 +11,7 @@ use crate::thread;
 
 /// A sleeping thread is looked at so often, 2 ms apart, before its sleep is called invisible: it falls asleep
 /// at once, and only has to get a processor first.
-const LOOKS: u32 = 100;
+const READINGS: u32 = 100;
 
 /// Entries of /proc among which other users' processes are looked for, and of those the ones looked at: some
 /// milliseconds.
@@ -50,7 +50,7 @@ fn sleep_is_seen() -> bool {
     });
     let Ok(sleeper) = sleeper else { return false };
     let seen = told.recv().ok().and_then(|tid| thread::wait_channel(tid).ok()).is_some_and(|mut place| {
-        (0..LOOKS).any(|_| {
+        (0..READINGS).any(|_| {
             std::thread::sleep(Duration::from_millis(2));
             matches!(place.read(), Ok(Some(_)))
         })

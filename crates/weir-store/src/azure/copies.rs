@@ -7,6 +7,7 @@ use weir_get::http::call::AtHand;
 
 use super::{AzureStore, at};
 use crate::caller::Caller;
+use crate::condition::Condition;
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Listed};
@@ -24,7 +25,7 @@ impl Copies for AzureStore {
         caller: &mut Caller<'_>,
         bucket: &str,
         from: &Listed,
-        to: &str,
+        (to, condition): (&str, &Condition),
         hears: &dyn Fn(u64),
     ) -> Result<(), StoreError> {
         let source = format!("az://{bucket}@{}/{}", self.settings.account, shown(&from.key));
@@ -35,6 +36,7 @@ impl Copies for AzureStore {
         let mut fields =
             vec![("x-ms-copy-source".to_owned(), at(&self.settings, &path, &query)?.to_string())];
         fields.extend(from.etag.iter().map(|tag| ("x-ms-source-if-match".to_owned(), tag.clone())));
+        fields.extend(condition.field());
         let call = self.call("PUT", to, &[], fields)?;
         let reply = caller.done(&what, &call, &mut AtHand::default())?;
         let field =

@@ -7,12 +7,13 @@ use weir_codec::digest::Algorithm;
 use weir_get::http::authority::Mend;
 
 use super::*;
+use crate::condition::Condition;
 use crate::credentials::azure::Azure;
 use crate::listing::Listed;
 use crate::mock::{Asked, Mock, Said, said};
 use crate::network::Network;
 use crate::testing::with_caller;
-use crate::upload::{Attributes, Condition, Finish, Object, Part, Sum, Upload};
+use crate::upload::{Attributes, Finish, Object, Part, Sum, Upload};
 
 const KEY: &str = "Z2VoZWltZ2VoZWltZ2VoZWlt";
 
@@ -224,6 +225,7 @@ fn a_copy_that_was_pending_ends_by_a_word_alone() {
     ] {
         let mock = Mock::new(move |asked: &Asked| -> Said {
             let is_first = asked.method == "PUT";
+            assert_eq!(asked.field("if-none-match"), if is_first { "*" } else { "" });
             let (status, word, id) = if is_first { (status, first, "1") } else { (200, then, id) };
             let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
             let mut fields = vec![text("x-ms-copy-id", id), text("x-ms-copy-progress", "5/7")];
@@ -234,7 +236,8 @@ fn a_copy_that_was_pending_ends_by_a_word_alone() {
         let from = Listed { key: "from".to_owned(), ..Listed::default() };
         with_caller(store.authorizer(), |caller| {
             let heard = parking_lot::Mutex::new(0_u64);
-            let copied = store.copy(caller, "c", &from, "to", &|bytes| *heard.lock() += bytes);
+            let place = ("to", &Condition::Absent);
+            let copied = store.copy(caller, "c", &from, place, &|bytes| *heard.lock() += bytes);
             match says {
                 "" => {
                     copied.unwrap();

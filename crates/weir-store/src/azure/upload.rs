@@ -13,9 +13,7 @@ use crate::caller::{Caller, refusal};
 use crate::error::StoreError;
 use crate::key;
 use crate::upload::fields::checked;
-use crate::upload::{
-    Attributes, Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads,
-};
+use crate::upload::{Attributes, Bounds, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads};
 use crate::xml;
 
 /// <https://learn.microsoft.com/azure/storage/blobs/scalability-targets>
@@ -63,7 +61,7 @@ impl Uploads for AzureStore {
         let reply = self.tag_refusal.sends(object.attributes, &mut |attributes| {
             let mut fields = fields_of(attributes, &what)?;
             fields.push(("x-ms-blob-type".to_owned(), "BlockBlob".to_owned()));
-            fields.extend(condition(object.condition));
+            fields.extend(object.condition.field());
             fields.extend(sum.and_then(checksum));
             let call = self.call("PUT", object.key, &[], fields)?;
             content.rewind()?;
@@ -114,7 +112,7 @@ impl Uploads for AzureStore {
         list.push_str("</BlockList>");
         let reply = self.tag_refusal.sends(upload.object.attributes, &mut |attributes| {
             let mut fields = fields_of(attributes, &what)?;
-            fields.extend(condition(upload.object.condition));
+            fields.extend(upload.object.condition.field());
             let call = self.call("PUT", upload.object.key, &[("comp", "blocklist")], fields)?;
             caller.done(&what, &call, &mut AtHand::new(list.as_bytes()))
         })?;
@@ -213,14 +211,6 @@ fn named(name: &str) -> Option<(String, u32)> {
 
 fn checksum(sum: &Sum) -> Option<(String, String)> {
     (sum.algorithm == Algorithm::MD5).then(|| ("content-md5".to_owned(), STANDARD.encode(&sum.value)))
-}
-
-fn condition(condition: &Condition) -> Option<(String, String)> {
-    match condition {
-        Condition::None => None,
-        Condition::Absent => Some(("if-none-match".to_owned(), "*".to_owned())),
-        Condition::Matches(tag) => Some(("if-match".to_owned(), tag.clone())),
-    }
 }
 
 fn fields_of(attributes: &Attributes, what: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -98,7 +98,10 @@ impl Authorizer for GcsAuthorizer {
         let code = words.map_or("", |words| words.split(':').next().unwrap_or_default());
         let way_out = match code {
             "NoSuchBucket" => format!("there is no bucket '{}' there", self.bucket),
-            "UserProjectMissing" => {
+            // Its JSON has no code, but the same message.
+            _ if code == "UserProjectMissing"
+                || words.is_some_and(|words| words.contains("requester pays")) =>
+            {
                 "its readers pay: --request-payer, with GOOGLE_CLOUD_QUOTA_PROJECT".to_owned()
             }
             _ => String::new(),

@@ -5,7 +5,9 @@ use serde::Deserialize;
 use weir_get::http::call::Call;
 
 use super::GcsStore;
+use super::upload::generation_at;
 use crate::caller::Caller;
+use crate::condition::Condition;
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Listed};
@@ -37,7 +39,7 @@ impl Copies for GcsStore {
         caller: &mut Caller<'_>,
         bucket: &str,
         from: &Listed,
-        to: &str,
+        (to, condition): (&str, &Condition),
         hears: &dyn Fn(u64),
     ) -> Result<(), StoreError> {
         let source = format!("gs://{bucket}/{}", shown(&from.key));
@@ -46,6 +48,7 @@ impl Copies for GcsStore {
             Some(version) => version.id.clone(),
             None => self.generation(caller, &what, bucket, from)?,
         };
+        let there = generation_at(&what, condition)?;
         let path = format!(
             "{}/rewriteTo/b/{}/o/{}",
             GcsStore::path_of(bucket, &from.key)?,
@@ -55,6 +58,7 @@ impl Copies for GcsStore {
         let (mut token, mut copied): (Option<String>, u64) = (None, 0);
         for _ in 0..MAX_STEPS {
             let mut query = vec![("sourceGeneration", version.as_str())];
+            query.extend(there.as_deref().map(|generation| ("ifGenerationMatch", generation)));
             query.extend(token.iter().map(|token| ("rewriteToken", token.as_str())));
             let fields = vec![("content-type".to_owned(), "application/json".to_owned())];
             let call = Call {

@@ -8,13 +8,14 @@ use weir_get::http::authority::Mend;
 use weir_get::http::call::AtHand;
 
 use super::*;
+use crate::condition::Condition;
 use crate::credentials::bearer::Bearer;
 use crate::credentials::{Found, Renewing, Temporary};
 use crate::listing::{ListAsk, Listed};
 use crate::mock::{Asked, Mock, Said, said};
 use crate::testing::with_caller;
 use crate::upload::plan::SINGLE;
-use crate::upload::{Attributes, Condition, Finish, Object, Part, Sum, Upload};
+use crate::upload::{Attributes, Finish, Object, Part, Sum, Upload};
 use weir_units::instant;
 
 /// Tokens t0, t1, ...: a new one each time.
@@ -120,6 +121,8 @@ fn service() -> Mock {
                 said(200, format!(r#"{{"items":[{item}],"prefixes":["a/d/"],"nextPageToken":"t"}}"#))
             }
             ("GET", "/storage/v1/b/b/o/a%2Fx") => said(200, item),
+            // It is there by now.
+            ("POST", path) if path.ends_with("/to") && query.contains("ifGenerationMatch=0") => said(412, ""),
             ("POST", path) if path.ends_with("/rewriteTo/b/b/o/to") => match query.contains("rewriteToken=r")
             {
                 false => said(200, r#"{"done":false,"rewriteToken":"r","totalBytesRewritten":"3"}"#),
@@ -207,10 +210,13 @@ fn a_bucket_is_listed_and_its_objects_are_looked_at_copied_and_deleted() {
         assert_eq!((looked.mtime, looked.headers[0].1.as_str()), (Some(time), "text/plain"));
         assert_eq!(store.look(caller, "none", None, None).unwrap(), None);
         let heard = parking_lot::Mutex::new(Vec::new());
-        store.copy(caller, "b", &object, "to", &|bytes| heard.lock().push(bytes)).unwrap();
+        let place = ("to", &Condition::None);
+        store.copy(caller, "b", &object, place, &|bytes| heard.lock().push(bytes)).unwrap();
         assert_eq!(heard.into_inner(), [3, 4], "each step is heard of");
+        let error = store.copy(caller, "b", &object, ("to", &Condition::Absent), &|_| ()).unwrap_err();
+        assert!(error.is_condition(), "{error}");
         let other = Listed { size: 8, ..object };
-        let error = store.copy(caller, "b", &other, "to", &|_| ()).unwrap_err();
+        let error = store.copy(caller, "b", &other, place, &|_| ()).unwrap_err();
         assert!(error.to_string().contains("has another object than the list had"), "{error}");
         let failed = store.delete(caller, &["a/x".to_owned(), "held".to_owned(), "gone".to_owned()]).unwrap();
         assert_eq!(failed.len(), 1);
@@ -277,5 +283,26 @@ fn what_is_to_be_asked_for_later_is_named() {
     with_caller(store.authorizer(), |caller| {
         let error = store.look(caller, "k", None, None).unwrap_err();
         assert!(error.is_for_later() && error.to_string().contains("cannot look at gs://b/k"), "{error}");
+    });
+}
+
+/// Either interface says it in its own form.
+#[test]
+fn a_bucket_whose_readers_pay_says_which_flag_is_missing() {
+    const MESSAGE: &str = "Bucket is a requester pays bucket but no user project provided.";
+    let mock = Mock::new(|asked: &Asked| match asked.target.starts_with("/storage/") {
+        true => said(400, format!(r#"{{"error":{{"code":400,"message":"{MESSAGE}"}}}}"#)),
+        false => {
+            said(400, format!("<Error><Code>UserProjectMissing</Code><Message>{MESSAGE}</Message></Error>"))
+        }
+    });
+    let store = store(&mock.url);
+    let object = Object { key: "k", attributes: &Attributes::default(), condition: &Condition::Absent };
+    with_caller(store.authorizer(), |caller| {
+        let page = store.page(caller, &ListAsk { most: 10, ..ListAsk::default() }, None);
+        let begun = store.uploads().begin(caller, &object, None);
+        for error in [page.unwrap_err(), begun.unwrap_err()] {
+            assert!(error.to_string().contains("its readers pay: --request-payer"), "{error}");
+        }
     });
 }

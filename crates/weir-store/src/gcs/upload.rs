@@ -16,13 +16,12 @@ use weir_get::http::call::{AtHand, Call, Content};
 use super::GcsStore;
 use super::lists::Resource;
 use crate::caller::Caller;
+use crate::condition::Condition;
 use crate::error::StoreError;
 use crate::key;
 use crate::s3::generation_of;
 use crate::upload::plan::SINGLE;
-use crate::upload::{
-    Attributes, Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads,
-};
+use crate::upload::{Attributes, Bounds, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads};
 
 /// The largest object, in one request too, bytes. <https://cloud.google.com/storage/quotas#objects>
 const MOST: u64 = 5 << 40;
@@ -56,11 +55,7 @@ impl Uploads for GcsStore {
         let what = format!("put {}", self.shown(object.key));
         let metadata = metadata(&what, object, sum)?;
         let mut query = Vec::new();
-        let generation = match object.condition {
-            Condition::None => None,
-            Condition::Absent => Some("0".to_owned()),
-            Condition::Matches(tag) => Some(generation_of(&what, tag)?),
-        };
+        let generation = generation_at(&what, object.condition)?;
         query.extend(generation.as_deref().map(|generation| ("ifGenerationMatch", generation)));
         query.extend(object.attributes.encryption_key.as_deref().map(|name| ("kmsKeyName", name)));
         match content.length() > SINGLE {
@@ -178,6 +173,15 @@ impl GcsStore {
             query.iter().map(|(name, value)| format!("&{name}={}", key::in_query(value))).collect();
         let text = format!("{base}/upload/storage/v1/b/{}/o?uploadType={kind}{pairs}", self.bucket);
         Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
+    }
+}
+
+/// The generation that must be there, `0`: none; `None`: whichever is.
+pub(super) fn generation_at(what: &str, condition: &Condition) -> Result<Option<String>, StoreError> {
+    match condition {
+        Condition::None => Ok(None),
+        Condition::Absent => Ok(Some("0".to_owned())),
+        Condition::Matches(tag) => generation_of(what, tag).map(Some),
     }
 }
 

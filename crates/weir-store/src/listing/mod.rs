@@ -14,6 +14,7 @@ pub use pages::{Chosen, Pages, PagesSetup, ahead};
 pub use weir_units::instant::{mtime, mtime_text};
 
 use crate::caller::Caller;
+use crate::condition::Condition;
 use crate::error::{StoreError, shown};
 use crate::xml::{self, BadXml};
 
@@ -210,14 +211,15 @@ pub trait Deletes: Send + Sync {
 /// Copies objects within a store, which moves the bytes itself.
 pub trait Copies: Send + Sync {
     /// Makes `to` of this bucket an equal of `from` of `bucket`, with its metadata and what else a store
-    /// keeps of it. Fails where `from` is no longer what it was when it was listed. `hears` is told of each
-    /// step of a copy of several, with the bytes that it brought as far as the store says.
+    /// keeps of it. Fails where `from` is no longer what it was when it was listed, and where what is at `to`
+    /// is not as its condition says. `hears` is told of each step of a copy of several, with the bytes that
+    /// it brought as far as the store says.
     fn copy(
         &self,
         caller: &mut Caller<'_>,
         bucket: &str,
         from: &Listed,
-        to: &str,
+        to: (&str, &Condition),
         hears: &dyn Fn(u64),
     ) -> Result<(), StoreError>;
 }

@@ -18,10 +18,11 @@ use weir_units::backoff::doubled;
 use weir_units::{Bytes, counted, human_duration, plain};
 
 use crate::caller::{Caller, CallerSetup};
+use crate::condition::Condition;
 use crate::error::StoreError;
 use crate::listing::{ListAsk, PAGE};
 use crate::store::Store;
-use crate::upload::{Attributes, Condition, Object};
+use crate::upload::{Attributes, Object};
 
 /// What is measured, and for how long.
 #[derive(Debug, Clone)]

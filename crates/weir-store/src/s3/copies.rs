@@ -4,11 +4,12 @@ use weir_get::http::call::{AtHand, Call, Reply};
 
 use super::{S3Bucket, S3Store};
 use crate::caller::{Caller, refusal};
+use crate::condition::Condition;
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Listed, Lists, Looked};
 use crate::upload::shared::{SharedPart, SharedUpload};
-use crate::upload::{Attributes, Condition, Object, Part, Uploads, unanswered};
+use crate::upload::{Attributes, Object, Part, Uploads, unanswered};
 use crate::words::StoreWords;
 use crate::xml;
 
@@ -43,7 +44,7 @@ impl Copies for S3Store {
         caller: &mut Caller<'_>,
         bucket: &str,
         from: &Listed,
-        to: &str,
+        (to, condition): (&str, &Condition),
         hears: &dyn Fn(u64),
     ) -> Result<(), StoreError> {
         let what = format!("copy s3://{bucket}/{} to {}{}", shown(&from.key), self.shown(), shown(to));
@@ -51,11 +52,12 @@ impl Copies for S3Store {
             let (told, tag) = self.told(caller, &what, bucket, from)?;
             // Without a list's word the parts would be of whatever version is there at the time.
             let source = self.source(bucket, &Listed { etag: from.etag.clone().or(tag), ..from.clone() })?;
-            return self.copy_in_parts(caller, &what, (source, told), from.size, to, hears);
+            return self.copy_in_parts(caller, &what, (source, told), from.size, (to, condition), hears);
         }
-        let source = self.source(bucket, from)?;
+        let mut fields = self.source(bucket, from)?;
+        fields.extend(condition.field());
         let url = self.here().object(to, None)?;
-        let call = Call { method: "PUT", url, fields: source, most: MAX_ANSWER, asks_first: false };
+        let call = Call { method: "PUT", url, fields, most: MAX_ANSWER, asks_first: false };
         // The status is sent before the copy is made: only the tag says that it was.
         element(&what, &succeeds(caller, &what, &call, b"")?, "ETag").map(drop)
     }
@@ -83,7 +85,7 @@ impl S3Store {
         what: &str,
         (source, told): (Fields, Fields),
         size: u64,
-        to: &str,
+        (to, condition): (&str, &Condition),
         hears: &dyn Fn(u64),
     ) -> Result<(), StoreError> {
         let call = Call {
@@ -93,8 +95,8 @@ impl S3Store {
             most: MAX_ANSWER,
             asks_first: false,
         };
-        let (attributes, condition) = (Attributes::default(), Condition::None);
-        let object = Object { key: to, attributes: &attributes, condition: &condition };
+        let attributes = Attributes::default();
+        let object = Object { key: to, attributes: &attributes, condition };
         let pending = self.pending(caller, to).ok();
         let others: Option<Vec<String>> =
             pending.map(|pending| pending.into_iter().map(|one| one.id).collect());
@@ -249,7 +251,8 @@ mod tests {
         let from = Listed { key: "a/k".to_owned(), size: SIZE, ..Listed::default() };
         let (mut outcome, heard) = (Ok(()), parking_lot::Mutex::new(Vec::new()));
         with_caller(store.authorizer(), |caller| {
-            outcome = store.copy(caller, "from", &from, "b/k", &|bytes| heard.lock().push(bytes));
+            let place = ("b/k", &Condition::Absent);
+            outcome = store.copy(caller, "from", &from, place, &|bytes| heard.lock().push(bytes));
         });
         (outcome, mock.asked(), heard.into_inner())
     }
@@ -273,8 +276,9 @@ mod tests {
         }
         assert_eq!((at, parts.len()), (SIZE, 25));
         assert_eq!((heard.len(), heard.iter().sum::<u64>()), (25, SIZE), "each part is heard of");
-        let listed = asked.last().unwrap().body.matches("<Part>").count();
-        assert_eq!(listed, parts.len());
+        let last = asked.last().unwrap();
+        assert_eq!(last.body.matches("<Part>").count(), parts.len());
+        assert_eq!((last.field("if-none-match"), begun.field("if-none-match")), ("*", ""));
     }
 
     #[test]

@@ -14,12 +14,11 @@ use weir_http::head::ResponseHead;
 use super::S3Store;
 use super::dialect::{Dialect, OF_GOOGLE, kept_by_google};
 use crate::caller::{Caller, refusal};
+use crate::condition::Condition;
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::upload::fields::checked;
-use crate::upload::{
-    Attributes, Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads,
-};
+use crate::upload::{Attributes, Bounds, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads};
 use crate::words::StoreWords;
 
 /// Answers without a list: an error with all that some stores say in it.
@@ -66,7 +65,7 @@ impl Uploads for S3Store {
         let what = self.what("put", object.key);
         let reply = self.tag_refusal.sends(object.attributes, &mut |attributes| {
             let mut fields = checked(&what, fields_of(attributes))?;
-            fields.extend(condition(object.condition));
+            fields.extend(object.condition.field());
             fields.extend(sum.map(checksum));
             let call = Call {
                 method: "PUT",
@@ -156,7 +155,7 @@ impl Uploads for S3Store {
             ));
         }
         list.push_str("</CompleteMultipartUpload>");
-        let mut fields = condition(upload.object.condition);
+        let mut fields = Vec::from_iter(upload.object.condition.field());
         fields.push(("content-type".to_owned(), "application/xml".to_owned()));
         if let Some(whole) = finish.whole {
             fields.push(checksum(whole));
@@ -313,14 +312,6 @@ fn checksum(sum: &Sum) -> (String, String) {
         None => "content-md5".to_owned(),
     };
     (name, STANDARD.encode(&sum.value))
-}
-
-fn condition(condition: &Condition) -> Vec<(String, String)> {
-    match condition {
-        Condition::None => Vec::new(),
-        Condition::Absent => vec![("if-none-match".to_owned(), "*".to_owned())],
-        Condition::Matches(tag) => vec![("if-match".to_owned(), tag.clone())],
-    }
 }
 
 fn fields_of(attributes: &Attributes) -> Vec<(String, String)> {

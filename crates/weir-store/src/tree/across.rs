@@ -19,6 +19,7 @@ use super::through::Through;
 use super::up::{LOT, lot};
 use super::{Copy, StorePlace, hire};
 use crate::caller::{Caller, CallerSetup};
+use crate::condition::Condition;
 use crate::environment::End;
 use crate::error::StoreError;
 use crate::glob::Glob;
@@ -280,7 +281,8 @@ impl Across<'_> {
 
     fn moves(&self, callers: &mut Callers<'_>, object: &Listed, to: &str) -> Result<Option<Job>, StoreError> {
         if self.within.may_copy() {
-            match self.to.store.copies().copy(&mut callers.2, self.bucket, object, to, &|_| ()) {
+            let place = (to, &Condition::None);
+            match self.to.store.copies().copy(&mut callers.2, self.bucket, object, place, &|_| ()) {
                 Ok(()) => {
                     self.within.copied();
                     self.copy.hears.moved(&self.to.url(to), object.size);

@@ -13,7 +13,8 @@ use weir_units::limiter::Limiter;
 use super::elsewhere::Elsewhere;
 use super::finished::Finished;
 use super::shared::SharedUpload;
-use super::{Attributes, Condition, Part, Stored, Sum};
+use super::{Attributes, Part, Stored, Sum};
+use crate::condition::Condition;
 use crate::error::StoreError;
 
 /// An object to be stored.

@@ -17,8 +17,9 @@ use super::plan::Plan;
 use super::source::Identity;
 use super::state;
 pub use super::state::JournalError;
-use super::{Attributes, Condition, Object, Upload, Uploads};
+use super::{Attributes, Object, Upload, Uploads};
 use crate::caller::Caller;
+use crate::condition::Condition;
 
 /// 10,000 parts of 300 bytes, and the same once more for those that were sent again.
 const MOST: u64 = 8 << 20;

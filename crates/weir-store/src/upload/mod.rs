@@ -43,6 +43,7 @@ use weir_codec::digest::Algorithm;
 use weir_get::http::call::Content;
 
 use crate::caller::Caller;
+use crate::condition::Condition;
 use crate::error::StoreError;
 
 /// The requests that fill a bucket. All may be sent again: a request whose answer was lost is.
@@ -216,18 +217,6 @@ pub struct Stored {
     pub size: Option<u64>,
     /// Digests that the store keeps of all of it.
     pub sums: Vec<Sum>,
-}
-
-/// When an object may be stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Condition {
-    /// Whatever is there.
-    #[default]
-    None,
-    /// If nothing is there (`If-None-Match: *`).
-    Absent,
-    /// If this is there (`If-Match`), a validator.
-    Matches(String),
 }
 
 /// What is kept with an object.

@@ -6,7 +6,7 @@ use weir_codec::digest::Algorithm;
 use weir_get::http::call::{AtHand, Call, Content};
 use weir_get::object::shown;
 
-use super::{Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads};
+use super::{Bounds, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads};
 use crate::caller::{Caller, refusal};
 use crate::error::StoreError;
 
@@ -88,11 +88,7 @@ impl Uploads for PlainPut {
         ] {
             call.fields.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
         }
-        match object.condition {
-            Condition::None => {}
-            Condition::Absent => call.fields.push(("if-none-match".to_owned(), "*".to_owned())),
-            Condition::Matches(tag) => call.fields.push(("if-match".to_owned(), tag.clone())),
-        }
+        call.fields.extend(object.condition.field());
         if is_azure_link(&call.url) {
             // A link does not say which kind of blob it fills, and the service wants to hear it.
             call.fields.push(("x-ms-blob-type".to_owned(), "BlockBlob".to_owned()));

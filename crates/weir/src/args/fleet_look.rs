@@ -12,7 +12,7 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   weir fleet check --ledger plan.db              is all that the ledger calls done at the target, with its size?
   weir fleet check --ledger plan.db --source     and does the source still have what was planned?
-  weir fleet check --ledger plan.db --digests    and have files the content that they should?
+  weir fleet check --ledger plan.db --digests    and has all the content that it should?
 Exit codes: 0 all is done and there, 1 something is missing, differs, failed or is not done, 2 bad arguments, 130 a signal.";
 
 const STATUS_EXAMPLES: &str = "\
@@ -65,8 +65,9 @@ pub struct FleetCheck {
     /// Also list the source, and compare it with the plan.
     #[arg(long)]
     pub source: bool,
-    /// Also compare the content of all files that are done, in a folder of this host: with the digest that
-    /// the manifest names, and with their source where that is a folder too.
+    /// Also compare the content of all that is done: with the digest that the manifest names, and with its
+    /// source where that is a folder of this host. An object of a store is read where the store keeps no
+    /// digest of the kind.
     #[arg(long)]
     pub digests: bool,
     /// Print one JSON object.

@@ -15,8 +15,8 @@ use weir_store::tree::Rules;
 use weir_tree::Filter;
 use weir_tree::walk::Wanted;
 
-use self::between::Between;
-use self::told::{Told, TreeOutcome};
+use self::between::StoreRoute;
+use self::told::{CopyListener, TreeOutcome};
 use crate::args::{Cp, What};
 use crate::calibration;
 use crate::cmd::chosen;
@@ -75,14 +75,14 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         plain: cp.plain,
     };
     refuse(&cp.what, hosts)?;
-    let between = Between::of(&cp.paths)?;
+    let between = StoreRoute::of(&cp.paths)?;
     let choice = choice(&cp.what, between.sources())?;
     between.refuse_delete(choice.delete)?;
     if cp.what.archive {
         tracing::warn!("-a: a store keeps the times of files, and no owners, modes, links or attributes");
     }
     let stop = interrupt::stop()?;
-    let told = Told::new(cp);
+    let told = CopyListener::new(cp);
     let began = Instant::now();
     let outcome = between.copy(cp, &choice, &told, &stop)?;
     let outcome = told.end(outcome, began.elapsed());

@@ -19,6 +19,7 @@ use weir_report::escape::escape;
 use weir_report::json as records;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome};
 use weir_store::caller::{Caller, CallerSetup};
+use weir_store::condition::Condition;
 use weir_store::network::{Network, Stop};
 use weir_store::settings::{Settings, StoreFlags};
 use weir_store::store::Store;
@@ -26,7 +27,7 @@ use weir_store::upload::engine::{self, Target};
 use weir_store::upload::finished::Finished;
 use weir_store::upload::job::{Job, JobReport, Options, PutOutcome, RunReport};
 use weir_store::upload::plain::PlainPut;
-use weir_store::upload::{Condition, Uploads, journal};
+use weir_store::upload::{Uploads, journal};
 use weir_units::{Bytes, counted};
 
 use self::jobs::{Plan, PutPlace};

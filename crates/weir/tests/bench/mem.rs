@@ -58,9 +58,14 @@ fn a_page_has_the_levels_and_the_mountain() {
     let sandbox = Sandbox::new();
     mem(&sandbox, &["-q", "--report", "mem.html"]).run().succeeds();
     let page = std::fs::read_to_string(sandbox.path("mem.html")).unwrap();
-    for fact in ["Caches and memory", "system says", "L1", "Reads by working set and stride", "heat h7"] {
+    let mountain = ["The memory mountain", "facet", "Reads by working set and stride", "heat h7"];
+    let curves = ["Latency by working set", "Throughput by working set", "in pages of 4 KiB"];
+    for fact in ["Caches and memory", "system says", "L1"].iter().chain(&mountain).chain(&curves) {
         assert!(page.contains(fact), "no '{fact}'");
     }
+    // The ends of caches that were found are marked in both pictures of curves.
+    let marks = page.matches("class=\"strong\">L1<").count();
+    assert!(marks >= 2, "{marks} marks");
 }
 
 #[test]

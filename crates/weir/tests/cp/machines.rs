@@ -122,8 +122,16 @@ fn a_host_without_a_build_is_said() {
     copies(&["--far-binary", "script", "--far-program", "weir"]).fails(2, &["cannot be used with"]);
     host_of(&sshd, "Linux riscv64");
     let run = copies(&[]);
-    run.fails(1, &["cannot reach far: it has no weir", "this one is for Linux", "while it is Linux riscv64"]);
-    run.says(&["put weir-riscv64 of this version into", "name it by --far-binary", "install weir there"]);
+    run.fails(1, &["while it is Linux riscv64; install weir there, or name it by --far-program"]);
+    let other = if std::env::consts::ARCH == "aarch64" { "x86_64" } else { "aarch64" };
+    host_of(&sshd, &format!("Linux {other}"));
+    let run = copies(&[]);
+    run.fails(
+        1,
+        &["cannot reach far: it has no weir", "this one is for Linux", &format!("while it is Linux {other}")],
+    );
+    let put = format!("put weir-{other} of this version into");
+    run.says(&[&put, "name it by --far-binary", "install weir there"]);
     assert!(!sshd.path("cache/weir").exists());
     // One that is installed there serves.
     std::os::unix::fs::symlink(support::WEIR, sshd.path("bin/weir")).unwrap();

@@ -334,13 +334,19 @@ fn what_comes_goes_on_while_it_comes() {
     let size = 24 * MIB;
     site.sandbox.write("data", pattern(size, 2));
     // Twelve seconds: on a busy machine the last host may start some seconds after the first.
-    let running = site.cp(&["-q", "--limit-rate", "2Mi", "data", "--to-hosts", "a,b,c"]).spawn();
+    let running = site.cp(&["--json", "--limit-rate", "2Mi", "data", "--to-hosts", "a,b,c"]).spawn();
     site.await_blocks("c", ".data.weir-part", size);
     assert!(!site.sandbox.path("hosts/a/data").exists(), "the first has not all when the last has some");
-    running.wait().succeeds();
+    let record = running.wait().succeeds().json();
     for host in ["a", "b", "c"] {
         assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+        // Each has a verdict of its own.
+        assert!(row(&record, host)["limit"].is_string(), "{record}");
     }
+    // The rate limit keeps the first hop behind for most of its time, on a busy machine a later one too.
+    let held = &record["cp"]["held_by"];
+    let to = row(&record, held["to"].as_str().unwrap());
+    assert!(to["from"] == held["from"] && to["behind"].as_f64().unwrap() > 0.5, "{record}");
 }
 
 #[test]
@@ -477,6 +483,10 @@ fn a_summary_counts_hosts_and_tells_a_failure_once() {
     site.cp(&["data", "--to-hosts", "a,b"]).run().succeeds().says(&["to 2 hosts, 1.05 MB in"]);
     let again = site.cp(&["data", "--to-hosts", "a,b"]).run();
     again.succeeds().says(&["left alone: all 2 hosts have it"]);
+    // By the rate limit, for most of its time.
+    site.sandbox.write("large", pattern(12 * MIB, 5));
+    let limited = site.cp(&["--limit-rate", "8Mi", "large", "--to-hosts", "a,b"]).run();
+    limited.succeeds().says(&["the chain was held between"]);
 }
 
 /// Its own verdict is that of a copy to it alone; those behind it have all from the one before it.
@@ -623,7 +633,10 @@ pub(crate) fn any_process_is_killed(source: Option<&str>) {
     let (home, from) =
         source.map_or_else(Default::default, |host| (format!("hosts/{host}/"), format!("{host}:")));
     let size = 16 * MIB;
-    for run in 0..runs / 4 {
+    let (mut run, mut kills) = (0, 0);
+    // One that had ended before it was struck does not count.
+    while kills < runs / 4 {
+        assert!(run < runs, "{kills} of {run} were killed");
         let site = Site::new(&hosts);
         std::fs::create_dir(site.sandbox.path(format!("{home}tree"))).unwrap();
         site.sandbox.write(&format!("{home}tree/large"), pattern(size, run));
@@ -639,15 +652,17 @@ pub(crate) fn any_process_is_killed(source: Option<&str>) {
         std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
         let victim = dice.roll(0..hosts.len() as u64 + 1) as usize;
         let context = format!("run {run}, victim {victim}");
-        match hosts.get(victim) {
-            Some(host) => {
-                let peers = site.peers(host);
-                let one = peers.get(dice.roll(0..peers.len().max(1) as u64) as usize);
-                one.copied().into_iter().for_each(kill);
-            }
-            None => running.signal(Signal::KILL),
+        let struck = hosts.get(victim).map(|host| {
+            let peers = site.peers(host);
+            let one = peers.get(dice.roll(0..peers.len().max(1) as u64) as usize);
+            one.is_some_and(|peer| kill_process(*peer, Signal::KILL).is_ok())
+        });
+        if struck.is_none() {
+            running.signal(Signal::KILL);
         }
         let first = running.wait();
+        kills += u64::from(struck.unwrap_or_else(|| first.status.code().is_none()));
+        run += 1;
         assert!(!first.stderr.contains("panicked"), "{context}: {}", first.stderr);
         if victim < hosts.len() {
             first.succeeds();

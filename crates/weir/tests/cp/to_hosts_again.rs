@@ -1,4 +1,5 @@
-//! `weir cp --to-hosts` to hosts that have some of it already: what is called verified, and who passes it on.
+//! `weir cp --to-hosts` to hosts that have some of it already, or come up late: what is called verified, and
+//! who passes it on.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -27,6 +28,23 @@ fn starts_once_told(site: &Site, host: &str) {
         format!("while [ \"$2\" = {host} ] && [ ! -e \"$HOSTS/../go\" ]; do sleep 0.02; done\nshift 2\n");
     assert!(ssh.contains("\nshift 2\n"), "{ssh}");
     site.sandbox.write("ssh", ssh.replace("\nshift 2\n", &format!("\n{waits}")));
+}
+
+/// Refused at first and up later: it has all as the others do.
+#[test]
+fn a_host_that_comes_up_late_has_it_too() {
+    let site = Site::new(&["a", "b", "c"]);
+    let ssh = String::from_utf8(site.sandbox.read("ssh")).unwrap();
+    let refuses = "if [ \"$2\" = b ] && mkdir \"$HOSTS/../refused\" 2>/dev/null; then\n\
+                   echo 'ssh: connect to host b: Connection refused' >&2; exit 255\nfi\nshift 2\n";
+    site.sandbox.write("ssh", ssh.replace("\nshift 2\n", &format!("\n{refuses}")));
+    site.sandbox.write("data", pattern(3 * MIB, 1));
+    let record = site.cp(&["--json", "data", "--to-hosts", "a,b,c"]).run().succeeds().json();
+    assert!(site.sandbox.path("refused").exists());
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+        assert_eq!(row(&record, host)["outcome"], "complete", "{record}");
+    }
 }
 
 /// One host has it by size and time alone and cannot pass it on: no more can the others, which are not all

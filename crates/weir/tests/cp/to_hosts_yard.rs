@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
-use crate::to_hosts::{blames_nobody, is_one_chain, row};
+use crate::to_hosts::{Site, are_chains, blames_nobody, is_one_chain, row};
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -144,10 +144,12 @@ impl Yard {
 
     #[track_caller]
     fn all_have(&self, name: &str) {
-        let source = self.sandbox.read("data");
-        for host in 1..=self.count {
-            assert!(self.sandbox.read(&format!("hosts/h{host}/{name}")) == source, "h{host}");
-        }
+        (1..=self.count).for_each(|host| self.has(&format!("h{host}"), name));
+    }
+
+    #[track_caller]
+    fn has(&self, host: &str, name: &str) {
+        assert!(self.sandbox.read(&format!("hosts/{host}/{name}")) == self.sandbox.read("data"), "{host}");
     }
 }
 
@@ -164,6 +166,47 @@ fn each_wire_carries_it_once() {
         assert_eq!(row["transport"], "tcp", "{row}");
     }
     yard.is_carried_once(&record, &Value::Null, &["h1", "h2", "h3", "h4"], size);
+}
+
+/// A network of its own, and all that goes through it in a file.
+const HEARD: &str = r#"
+PATH=$PATH:/usr/sbin:/sbin
+ip link set lo up && rm -f said || exit
+tcpdump -i lo -s 0 -B 65536 --immediate-mode -Z root -w heard tcp 2>said &
+until grep -qs 'listening on' said; do kill -0 $! || exit; sleep 0.01; done
+"$@"
+code=$?
+kill -INT $!
+wait $!
+exit $code
+"#;
+
+#[test]
+fn each_hop_is_sealed() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root makes networks");
+    }
+    if std::process::Command::new("tcpdump").arg("--version").output().is_err() {
+        return skip("no tcpdump here");
+    }
+    let site = Site::new(&["a", "b"]);
+    let (secret, count) = (&b"read by nobody but the two ends of a hop"[..], 20_000);
+    site.sandbox.write("data", secret.repeat(count));
+    let heard = |args: &[&str]| {
+        let ssh = site.sandbox.path("ssh").display().to_string();
+        let words = ["-n", "bash", "-c", HEARD, "bash", WEIR, "cp", "-S", &ssh, "--far-program", WEIR];
+        let cp = site.sandbox.weir("unshare", words).env("HOSTS", site.sandbox.path("hosts"));
+        let run = cp.args(&["--json", "--codec", "none", "data", "--to-hosts"]).args(args).run();
+        let record = run.succeeds().json();
+        for host in ["a", "b"] {
+            assert_eq!(row(&record, host)["transport"], "tcp", "{record}");
+        }
+        site.sandbox.read("heard").windows(secret.len()).filter(|bytes| *bytes == secret).count()
+    };
+    assert_eq!(heard(&["a,b:sealed"]), 0);
+    // Of both hops, but for what lies across two segments.
+    let plain = heard(&["a,b:plain", "--plain"]);
+    assert!(plain > count * 3 / 2, "{plain} of 2 times {count} were heard");
 }
 
 /// Nothing comes through the machine that drives.
@@ -188,7 +231,10 @@ fn a_source_on_another_host_sends_it_once() {
 enum Mishap {
     Killed,
     Stopped,
+    /// To a tenth: it is taken out.
     Slowed,
+    /// Not slow enough for that.
+    Halved,
 }
 
 impl Yard {
@@ -196,9 +242,10 @@ impl Yard {
         let pid = String::from_utf8(self.sandbox.read(&format!("{host}.pid"))).unwrap();
         let home = self.sandbox.path(format!("hosts/h{host}"));
         let script = match mishap {
-            Mishap::Slowed => {
+            Mishap::Slowed | Mishap::Halved => {
                 // Both ways of its wire, of which the switch has one end.
-                let tc = "qdisc change dev $name root tbf rate 10mbit burst 60000 latency 50ms";
+                let mbit = if mishap == Mishap::Slowed { 10 } else { 50 };
+                let tc = format!("qdisc change dev $name root tbf rate {mbit}mbit burst 60000 latency 50ms");
                 let hub = "$(awk '/^PPid/ { print $2 }' /proc/$pid/status)";
                 format!(
                     "pid={}; for at in $pid:wire {hub}:port{host}; do name=${{at#*:}}; nsenter -t ${{at%:*}} -n tc {tc}; done",
@@ -260,6 +307,71 @@ fn eight_hosts_in_the_time_of_one() {
             own["error"]
         );
         assert!(!own["taken_out"].as_array().unwrap().is_empty(), "{own}");
+        blames_nobody(&record, &["h1", "h2", "h3", "h5", "h6", "h7", "h8"]);
+        for row in rows {
+            assert!(row["outcome"] == "complete" || row["host"] == "h4", "{row}");
+            assert!(row["from"] != "h4", "it comes back behind all others: {row}");
+            if row["outcome"] == "complete" {
+                yard.has(row["host"].as_str().unwrap(), &format!("{mishap:?}"));
+            }
+        }
         assert!(others < all * 1.1, "{mishap:?} delays the others: {others} s after {all:?}");
+    }
+}
+
+/// Twice by the source's wire, once by those of the hosts that pass it on.
+#[test]
+fn two_chains_take_it_from_the_source_twice() {
+    if std::env::var_os("WEIR_SOAK").is_none() {
+        return;
+    }
+    let Some(yard) = Yard::new(4) else { return };
+    let size = 40 * MIB;
+    yard.sandbox.write("data", pattern(size, 1));
+    let args = ["--json", "--fanout", "2", "data", "--to-hosts", "one: h1 h2; two: h3 h4"];
+    let record = yard.cp(&args).run().succeeds().json();
+    yard.all_have("data");
+    are_chains(&record, &Value::Null, [["h1", "h2"], ["h3", "h4"]]);
+    let times = yard.sent()["0"] / size as f64;
+    assert!((2.0..2.5).contains(&times), "the source sent it {times:.2} times: {record}");
+}
+
+#[test]
+fn the_hop_that_holds_the_chain_is_named() {
+    if std::env::var_os("WEIR_SOAK").is_none() {
+        return;
+    }
+    let Some(yard) = Yard::new(3) else { return };
+    let size = 80 * MIB;
+    yard.sandbox.write("data", pattern(size, 1));
+    let running = yard.cp(&["--json", "data", "--to-hosts", "h1,h2,h3"]).spawn();
+    let part = yard.sandbox.path("hosts/h2/.data.weir-part");
+    wait_for("blocks", || part.metadata().is_ok_and(|part| part.len() > size as u64));
+    yard.strike(2, Mishap::Halved);
+    let record = running.wait_for(Duration::from_secs(300)).succeeds().json();
+    yard.all_have("data");
+    blames_nobody(&record, &["h1", "h2", "h3"]);
+    let held = &record["cp"]["held_by"];
+    assert_eq!((&held["from"], &held["to"]), (&row(&record, "h2")["from"], &"h2".into()), "{record}");
+}
+
+/// Each gets the program by its own ssh, into its cache.
+#[test]
+fn hosts_without_weir_get_it_first() {
+    if std::env::var_os("WEIR_SOAK").is_none() {
+        return;
+    }
+    let site = Site::new(&["a", "b"]);
+    let ssh = String::from_utf8(site.sandbox.read("ssh")).unwrap();
+    assert!(ssh.contains("$HOSTS/../cache"), "{ssh}");
+    site.sandbox.write("ssh", ssh.replace("$HOSTS/../cache", "$home/cache"));
+    site.sandbox.write("data", pattern(3 * MIB, 1));
+    let ssh = site.sandbox.path("ssh").display().to_string();
+    let cp = site.sandbox.weir(WEIR, ["cp", "-S", &ssh, "data", "--to-hosts", "a,b"]);
+    cp.env("HOSTS", site.sandbox.path("hosts")).run().succeeds();
+    for host in ["a", "b"] {
+        assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+        let is_program = |name: &String| name.starts_with("cache/weir/") && name.ends_with("/weir");
+        assert!(site.names_on(host).iter().any(is_program), "{host}: {:?}", site.names_on(host));
     }
 }

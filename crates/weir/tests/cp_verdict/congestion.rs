@@ -54,8 +54,10 @@ fn a_path_that_loses_segments_is_left_to_bbr() {
     let sandbox = Sandbox::new();
     // A long path: what a busy machine adds to its round trips is little beside them, and looks like no
     // queue.
-    let run = copy(&sandbox, &["--rate", "100Mbit", "--delay", "50ms", "--loss", "0.5%"], 40 * MIB, "");
+    let run = copy(&sandbox, &["--rate", "100Mbit", "--delay", "50ms", "--loss", "0.5%"], 40 * MIB, "-v");
     run.says(&["congestion control: bbr from ", "for cubic slowed with each segment that the path lost"]);
+    // The decision itself, when it was made.
+    run.says(&[" s: trying BBR: the path loses segments at "]);
 }
 
 #[test]

@@ -115,9 +115,16 @@ impl Hub {
     }
 }
 
+/// What is asked of a data set or of a space, as of the model: they are answered in the same way.
+fn of_a_model(path: &str) -> String {
+    let path = path.replacen("/datasets/org/data/", "/models/org/model/", 1);
+    let path = path.replacen("/spaces/org/app/", "/models/org/model/", 1);
+    path.strip_prefix("/models").map_or(path.clone(), str::to_owned)
+}
+
 /// Answers as the hub does.
 fn answer(files: &[Kept], store: &Server, request: &Request, wire: &mut Wire) -> io::Result<()> {
-    let path = request.path().to_owned();
+    let path = of_a_model(request.path());
     let said = |wire: &mut Wire, body: Value| {
         wire.answer("200 OK", &[("Content-Type", "application/json")], body.to_string().as_bytes())
     };
@@ -143,7 +150,7 @@ fn answer(files: &[Kept], store: &Server, request: &Request, wire: &mut Wire) ->
         }
         let page = request.target.rsplit_once("cursor=").map_or(0, |(_, page)| page.parse().unwrap());
         let pages: Vec<&[Value]> = entries.chunks(PAGE).collect();
-        let next = format!("<{path}?recursive=true&cursor={}>; rel=\"next\"", page + 1);
+        let next = format!("<{}?recursive=true&cursor={}>; rel=\"next\"", request.path(), page + 1);
         let more = (page + 1 < pages.len()).then_some(("Link", next.as_str()));
         let body = json!(pages[page]).to_string();
         return wire.answer("200 OK", &more.into_iter().collect::<Vec<_>>(), body.as_bytes());
@@ -218,6 +225,28 @@ fn a_repository_comes_by_its_commit() {
     hub.get(&sandbox, &["hf://org/model"]).run().succeeds();
     assert!(sandbox.read("model/onnx/model.onnx") == pattern(5000, 5000));
     assert_eq!(hub.store.requests().len(), 3);
+}
+
+#[test]
+fn data_sets_and_spaces() {
+    for (kind, repo, folder) in [("datasets", "org/data", "data"), ("spaces", "org/app", "app")] {
+        let (hub, sandbox) = (Hub::start(model()), Sandbox::new());
+        let url = format!("hf://{kind}/{repo}");
+        hub.get(&sandbox, &[&url]).run().succeeds();
+        for kept in model() {
+            assert!(sandbox.read(&format!("{folder}/{}", kept.path)) == kept.bytes, "{}", kept.path);
+        }
+        let weir = hub.get(&sandbox, &[&url, "--hf-cache"]).env("HF_HUB_CACHE", sandbox.path("cache"));
+        weir.run().succeeds();
+        let cached = format!("cache/{kind}--{}/snapshots/{COMMIT}/config.json", repo.replace('/', "--"));
+        assert_eq!(sandbox.read(&cached), b"{\"a\": 1}");
+        let places = [format!("/api/{kind}/{repo}/"), format!("/{kind}/{repo}/resolve/")];
+        for seen in hub.server.requests() {
+            let target = &seen.request.target;
+            assert!(places.iter().any(|place| target.starts_with(place)), "{target}");
+        }
+        hub.kept_the_token();
+    }
 }
 
 #[test]

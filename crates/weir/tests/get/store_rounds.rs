@@ -202,9 +202,12 @@ fn conditions_hold_or_are_said() {
             }
             assert_ne!(store.has_uploads(&sandbox), Some(true));
             // What has not changed is not fetched again.
-            let get = || store.weir(&sandbox, &["get", &url, "-o", "back", "-N"]).run();
-            get().succeeds();
-            get().succeeds();
+            let get = || done(&store, &sandbox, &["get", &url, "-o", "back", "-N", "--json"]).json();
+            get();
+            let again = get();
+            // These have no tags to ask by.
+            let is_known = !matches!(store.server, StoreServer::GcpEmulator | StoreServer::S3sFs);
+            assert!(again["files"][0]["unchanged"] == true || !is_known, "{again:#}");
             same(&sandbox, "x", "back");
         }
     }
@@ -227,8 +230,11 @@ fn an_object_that_changes_meanwhile_is_not_mixed() {
         // On a busy machine it may have ended before.
         let ended = running.wait();
         assert!(matches!(ended.status.code(), Some(0 | 130)), "{}", ended.stderr);
-        let run = store.weir(&sandbox, &["get", &url, "-o", "out"]).run();
-        if !run.status.success() {
+        let is_begun = ended.status.code() == Some(130) && sandbox.path("out.weir").exists();
+        let run = store.weir(&sandbox, &["get", &url, "-o", "out", "-v"]).run();
+        if store.server == StoreServer::Moto && is_begun {
+            run.succeeds().says(&["it has not this ETag any more; starting again"]);
+        } else if !run.status.success() {
             done(&store, &sandbox, &["get", &url, "-o", "out", "--force"]);
         }
         same(&sandbox, "x", "out");

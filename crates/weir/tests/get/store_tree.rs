@@ -4,14 +4,16 @@
 
 use crate::support;
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Signal;
 use support::bucket::{Bucket, Fault};
 use support::http_servers::{Program, moto};
 use support::listed::{ListedBucket, Manner, weir_of};
-use support::{MIB, Run, Sandbox, Server, pattern, skip, wait_for};
+use support::{MIB, Request, Run, Sandbox, Server, pattern, skip, wait_for};
 
 /// moto lets in whoever has any signature.
 const SIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=600&X-Amz-Signature=of-tests";
@@ -407,6 +409,108 @@ fn a_prefix_that_is_here() {
     assert_eq!(ended(&[]), ([2, 0, 2, 0], 2));
     assert_eq!(ended(&["--no-clobber"]), ([2, 0, 0, 2], 2));
     assert_eq!(ended(&["--force"]), ([2, 2, 0, 0], 4));
+}
+
+/// A pattern names several objects. In a list with links, no link's server is told who asks stores.
+#[test]
+fn a_pattern_and_a_list_of_both_kinds() {
+    let objects: [(&str, &[u8]); 4] =
+        [("p/a.gz", b"a"), ("p/b.gz", b"b"), ("p/c.txt", b"c"), ("p/in/d.gz", b"d")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let other = Server::start(|_, wire| wire.answer("200 OK", &[], b"of a link"));
+    let sandbox = Sandbox::new();
+    bucket.weir(&sandbox, &["get", "s3://b/p/*.gz", "-o", "out/"]).run().succeeds();
+    assert_eq!(sandbox.names(), ["out/", "out/a.gz", "out/b.gz"]);
+    sandbox.write("list", format!("s3://b/p/a.gz\n{}\n", other.url("x")));
+    bucket.weir(&sandbox, &["get", "-i", "list", "-o", "in/"]).run().succeeds();
+    assert_eq!((sandbox.read("in/a.gz"), sandbox.read("in/x")), (b"a".to_vec(), b"of a link".to_vec()));
+    assert!(bucket.server.requests().iter().all(|seen| seen.request.field("authorization").is_some()));
+    for seen in other.requests() {
+        let of_a_store = |name: &str| name == "authorization" || name.starts_with("x-amz-");
+        let fields = &seen.request.fields;
+        assert!(!fields.iter().any(|(name, _)| of_a_store(&name.to_ascii_lowercase())), "{fields:?}");
+    }
+}
+
+/// It moves an object of [`paged`].
+fn moves(request: &Request) -> bool {
+    request.method == "PUT" || request.method == "GET" && request.path().starts_with("/b/p/")
+}
+
+/// Objects of one byte behind `b/p/`, in so many pages of so many; other buckets hold nothing. The second
+/// page waits until an object is moved, or `is_moved` says that one was.
+fn paged(pages: usize, size: usize, is_moved: AtomicBool) -> Server {
+    Server::start(move |request, wire| {
+        is_moved.fetch_or(moves(request), Relaxed);
+        let path = request.path();
+        match request.method.as_str() {
+            "PUT" => wire.answer("200 OK", &[], b"<CopyObjectResult><ETag>\"a\"</ETag></CopyObjectResult>"),
+            "HEAD" if path.starts_with("/b/p/") => {
+                wire.head("200 OK", &[("Content-Length", "1"), ("ETag", "\"a\"")])
+            }
+            "HEAD" => wire.head("404 Not Found", &[("Content-Length", "0")]),
+            _ if path.starts_with("/b/p/") => wire.answer("200 OK", &[("ETag", "\"a\"")], b"x"),
+            _ if path.trim_end_matches('/') != "/b" => {
+                let none = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+                wire.answer("200 OK", &[], none)
+            }
+            _ => {
+                let mut pairs = request.target.split(['?', '&']);
+                let token = pairs.find_map(|pair| pair.strip_prefix("continuation-token=t"));
+                let page: usize = token.map_or(0, |page| page.parse().unwrap());
+                if page > 0 {
+                    wait_for("an object to be moved", || is_moved.load(Relaxed));
+                }
+                let object = |number| {
+                    format!(
+                        "<Contents><Key>p/{page}/{number}</Key><Size>1</Size>\
+                         <LastModified>2026-11-26T10:00:00.000Z</LastModified><ETag>&quot;a&quot;</ETag></Contents>"
+                    )
+                };
+                let next = page + 1;
+                let end = match next < pages {
+                    true => format!(
+                        "<IsTruncated>true</IsTruncated><NextContinuationToken>t{next}</NextContinuationToken>"
+                    ),
+                    false => "<IsTruncated>false</IsTruncated>".to_owned(),
+                };
+                let objects: String = (0..size).map(object).collect();
+                let list = format!("<ListBucketResult>{objects}{end}</ListBucketResult>");
+                wire.answer("200 OK", &[], list.as_bytes())
+            }
+        }
+    })
+}
+
+#[test]
+fn objects_are_moved_while_their_list_comes() {
+    for args in [
+        &["get", "s3://b/p/", "-o", "out/"][..],
+        &["cp", "s3://b/p/", "out"],
+        &["cp", "s3://b/p/", "s3://c/q/"],
+    ] {
+        let (server, sandbox) = (paged(3, 20, AtomicBool::new(false)), Sandbox::new());
+        weir_of(&sandbox, &server.url(""), args).run().succeeds();
+        let requests = server.requests();
+        let moved = requests.iter().filter(|seen| moves(&seen.request));
+        let moved: BTreeSet<&str> = moved.map(|seen| seen.request.path()).collect();
+        assert_eq!(moved.len(), 60, "{args:?}: {moved:?}");
+    }
+}
+
+/// A hundred thousand objects, of which none is moved: at most eight bytes of a name are kept.
+#[test]
+fn a_long_list_of_a_store_takes_no_more_memory_than_a_short_one() {
+    for to in ["out", "s3://c/q/"] {
+        let [short, long] = [4, 100].map(|pages| {
+            let (server, sandbox) = (paged(pages, 1000, AtomicBool::new(true)), Sandbox::new());
+            std::fs::create_dir(sandbox.path("out")).unwrap();
+            let args = ["cp", "--existing", "--delete", "--json", "s3://b/p/", to];
+            let record = weir_of(&sandbox, &server.url(""), &args).run().succeeds().json();
+            record["peak_memory"].as_u64().unwrap()
+        });
+        assert!(long < short + (10 << 20) && long < 96 << 20, "{to}: {short} bytes, {long} bytes");
+    }
 }
 
 /// What a pattern leaves out is at the source all the same: it would go from the target.

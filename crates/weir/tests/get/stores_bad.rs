@@ -121,6 +121,28 @@ fn a_copy_of_an_object_that_is_to_be_fetched_later_waits_as_long_as_is_allowed()
     run.fails(4, &["s3://b/k", "asks for a wait of 2 h 00 min, --max-wait allows 5.0 s"]);
 }
 
+/// A store whose bucket `b` has the object `k`, and takes whatever it is given.
+fn holding_k(request: &Request, wire: &mut Wire) -> io::Result<()> {
+    let tag = [("ETag", "\"one\"")];
+    match (request.method.as_str(), request.path()) {
+        ("GET", "/b/" | "/b") if request.target.contains("prefix=copied") => wire.answer(
+            "200 OK",
+            &[],
+            b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>",
+        ),
+        ("GET", "/b/" | "/b") => wire.answer(
+            "200 OK",
+            &[],
+            b"<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>k</Key>\
+              <Size>3</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents></ListBucketResult>",
+        ),
+        ("HEAD", "/b/k") => wire.head("200 OK", &[("Content-Length", "3"), tag[0]]),
+        ("HEAD", _) => wire.head("404 Not Found", &[("Content-Length", "0")]),
+        ("GET", "/b/k") => wire.answer("200 OK", &tag, b"abc"),
+        _ => wire.answer("200 OK", &tag, b""),
+    }
+}
+
 /// The region that a store names is taken by each command, however it names it.
 #[test]
 fn each_command_goes_where_the_bucket_is() {
@@ -141,24 +163,7 @@ fn each_command_goes_where_the_bucket_is() {
             if signed.split('/').nth(2) != Some("eu-north-1") {
                 return error(wire, request, status, code, fields);
             }
-            let tag = [("ETag", "\"one\"")];
-            match (request.method.as_str(), request.path()) {
-                ("GET", "/b/" | "/b") if request.target.contains("prefix=copied") => wire.answer(
-                    "200 OK",
-                    &[],
-                    b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>",
-                ),
-                ("GET", "/b/" | "/b") => wire.answer(
-                    "200 OK",
-                    &[],
-                    b"<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>k</Key>\
-                      <Size>3</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents></ListBucketResult>",
-                ),
-                ("HEAD", "/b/k") => wire.head("200 OK", &[("Content-Length", "3"), tag[0]]),
-                ("HEAD", _) => wire.head("404 Not Found", &[("Content-Length", "0")]),
-                ("GET", "/b/k") => wire.answer("200 OK", &tag, b"abc"),
-                _ => wire.answer("200 OK", &tag, b""),
-            }
+            holding_k(request, wire)
         });
         for command in COMMANDS {
             let sandbox = Sandbox::new();
@@ -168,10 +173,40 @@ fn each_command_goes_where_the_bucket_is() {
     }
 }
 
+/// Whoever does not offer to pay is told no more than that access is denied.
+#[test]
+fn a_bucket_whose_readers_pay() {
+    let server = Server::start(|request, wire| {
+        taken(request, wire)?;
+        match request.field("x-amz-request-payer") {
+            Some("requester") => holding_k(request, wire),
+            _ => error(wire, request, "403 Forbidden", "AccessDenied", &[]),
+        }
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("here", "content");
+    for command in COMMANDS {
+        let weir = || weir_of(&sandbox, server.url("").as_str(), command);
+        weir().run().fails(1, &["AccessDenied"]).hides(SECRET);
+        let before = server.requests().len();
+        weir().args(&["--request-payer"]).run().succeeds().hides(SECRET);
+        for request in server.requests_from(before) {
+            let signed = request.field("authorization").unwrap_or_default();
+            assert!(signed.contains("x-amz-request-payer"), "{command:?}: {} {signed}", request.target);
+        }
+    }
+}
+
 /// One archived object says how it is restored, and the others come.
 #[test]
 fn an_archived_object_says_how_to_restore_it() {
     let server = Server::start(|request, wire| match (request.method.as_str(), request.path()) {
+        ("HEAD", "/b/new") => wire.head("404 Not Found", &[("Content-Length", "0")]),
+        ("GET", "/b/" | "/b") if request.target.contains("prefix=new") => wire.answer(
+            "200 OK",
+            &[],
+            b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>",
+        ),
         ("GET", "/b/" | "/b") => {
             let entry = |key: &str, class: &str| {
                 format!(
@@ -194,6 +229,7 @@ fn an_archived_object_says_how_to_restore_it() {
         (&["get", "s3://b/cold", "-o", "out"][..], None),
         (&["get", "s3://b/", "-o", "all/"], Some("all/warm")),
         (&["cp", "s3://b/cold", "back"], None),
+        (&["cp", "s3://b/cold", "s3://b/new"], None),
         (&["cp", "s3://b/", "tree"], Some("tree/warm")),
     ] {
         let sandbox = Sandbox::new();
@@ -741,11 +777,7 @@ fn credentials_that_run_out_on_the_way_are_renewed() {
     let server = Server::start(move |request, wire| {
         let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
         wire.receive(length)?;
-        let key = request
-            .field("authorization")
-            .and_then(|text| text.split("Credential=").nth(1))
-            .unwrap_or_default();
-        let number: usize = key.trim_start_matches("KEY").split('/').next().unwrap().parse().unwrap();
+        let number = number_of_key(request);
         // Of each key one request is taken.
         if count.fetch_max(number, Relaxed) >= number {
             return error(wire, request, "400 Bad Request", "ExpiredToken", &[]);
@@ -770,12 +802,41 @@ fn credentials_that_run_out_on_the_way_are_renewed() {
     let config = format!("[default]\nregion = us-east-1\ncredential_process = {}\n", script.display());
     sandbox.write(".aws/config", config);
     sandbox.write("here", "content");
-    let run = |args: &[&str]| {
+    let run = |server: &Server, args: &[&str]| {
         let weir = sandbox.weir(support::WEIR, args).env("AWS_ENDPOINT_URL", server.url(""));
         weir.run().succeeds().hides(SECRET);
     };
-    run(&["get", "s3://b/k", "-o", "out", "-c", "1"]);
+    run(&server, &["get", "s3://b/k", "-o", "out", "-c", "1"]);
     assert!(sandbox.read("out") == *bytes);
     assert!(answered.load(Relaxed) >= 3, "{}", answered.load(Relaxed));
-    run(&["put", "here", "s3://b/new"]);
+    run(&server, &["put", "here", "s3://b/new"]);
+    // Of each key one part of an upload is taken.
+    let bucket = Bucket::start();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let (mut last, count) = (0, Arc::clone(&refused));
+    bucket.hook(move |request| {
+        let is_part = request.target.contains("partNumber=");
+        let number = number_of_key(request);
+        if !is_part || std::mem::replace(&mut last, number) < number {
+            return None;
+        }
+        count.fetch_add(1, Relaxed);
+        let body = "<Error><Code>ExpiredToken</Code><Message>of tests</Message></Error>";
+        Some(Fault::Answer("400 Bad Request", body.to_owned()))
+    });
+    sandbox.write("large", pattern(11 * MIB, 1));
+    run(&bucket.server, &["put", "large", "s3://b/put", "--part-size", "5MiB", "-c", "1"]);
+    run(&bucket.server, &["cp", "large", "s3://b/copied", "-c", "1"]);
+    assert!(refused.load(Relaxed) >= 2, "{refused:?}");
+    for key in ["put", "copied"] {
+        assert!(bucket.bytes(key) == pattern(11 * MIB, 1), "{key}");
+    }
+    assert!(bucket.holds().uploads.is_empty());
+}
+
+/// Of `KEY3` it is 3.
+fn number_of_key(request: &Request) -> usize {
+    let signed = request.field("authorization").unwrap_or_default();
+    let key = signed.split("Credential=KEY").nth(1).unwrap_or_default();
+    key.split('/').next().unwrap().parse().unwrap()
 }

@@ -7,6 +7,7 @@ use crate::support;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
+use rustix::process::Signal;
 use support::bucket::{Bucket, Fault};
 use support::listed::{ListedBucket, Manner};
 use support::{MIB, Run, Sandbox, Server, Weir, base64, pattern, wait_for};
@@ -15,8 +16,8 @@ const KEY: &str = "secret-key-of-tests-0123456789";
 const TOKEN: &str = "session-token-of-tests-0123456789";
 const PASSWORD: &str = "password-of-a-proxy";
 
-/// Files of the sandbox in which the user keeps secrets.
-const OWN: [&str; 2] = ["sse-key", ".aws/credentials"];
+/// Files of the user's own in the sandbox: those with secrets, and what is sent.
+const OWN: [&str; 3] = ["sse-key", ".aws/credentials", "large"];
 
 /// Of what the server was sent: signatures and tokens.
 fn sent(servers: &[&Server]) -> BTreeSet<String> {
@@ -58,11 +59,37 @@ fn nowhere(sandbox: &Sandbox, runs: &[Run], secrets: &BTreeSet<String>) {
         }
     }
     for (name, text) in &texts {
+        let text = String::from_utf8_lossy(text);
         for secret in secrets {
-            let has = text.windows(secret.len()).any(|window| window == secret.as_bytes());
-            assert!(!has, "'{secret}' is in {name}: {}", String::from_utf8_lossy(text));
+            assert!(!text.contains(secret.as_str()), "'{secret}' is in {name}: {text}");
         }
     }
+}
+
+/// Interrupts a download and a list, so that the journals of both stay, and those of their files.
+fn interrupted(sandbox: &Sandbox, bucket: &Bucket) -> Vec<Run> {
+    let urls = (0..9).map(|number| format!("s3://b/q/{number}\n"));
+    sandbox.write("list", urls.collect::<String>() + "s3://b/slow\n");
+    let works =
+        [(&["get", "s3://b/slow", "-o", "slow"][..], ""), (&["get", "-i", "list", "-o", "some/"], "some/")];
+    let runs = works.map(|(command, folder)| {
+        let args = [command, &["-vvv", "-c", "1", "--sse-c-key", "sse-key"]].concat();
+        let weir = sandbox.weir(support::WEIR, args).env("RUST_LOG", "trace");
+        let before = bucket.server.sent();
+        let running = weir.env("AWS_ENDPOINT_URL", bucket.server.url("").trim_end_matches('/')).spawn();
+        bucket.server.wait_sent(before + MIB as u64 / 2);
+        wait_for("its handler", || running.catches(Signal::INT));
+        running.signal(Signal::INT);
+        let run = running.wait();
+        run.exits(130);
+        assert!(sandbox.path(format!("{folder}slow.weir")).exists(), "{:?}", sandbox.names());
+        // Bytes of the object, and many of them.
+        std::fs::remove_file(sandbox.path(format!("{folder}slow.part"))).unwrap();
+        run
+    });
+    let is_of_a_list = |name: &String| name.starts_with("some/list-") && name.ends_with(".weir");
+    assert!(sandbox.names().iter().any(is_of_a_list), "{:?}", sandbox.names());
+    runs.into()
 }
 
 /// Each command, at every loudness and with every output that it has.
@@ -95,10 +122,15 @@ fn what_signs_for_s3() {
     sandbox.write("small", "content");
     let listed = ListedBucket::start(&[("k", b"abc"), ("p/x", b"def")], Manner::InOrder, 10);
     let filled = Bucket::start();
+    filled.hold("slow", vec![7; 8 * MIB]);
+    (0..9).for_each(|number| filled.hold(&format!("q/{number}"), b"x".to_vec()));
     // One part is refused each time: what is begun is kept.
     filled.hook(|request| {
         let xml = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>".to_owned();
-        request.target.contains("partNumber=2&").then_some(Fault::Answer("403 Forbidden", xml))
+        match request.path() {
+            "/b/slow" => Some(Fault::Slow(2 * MIB as u64)),
+            _ => request.target.contains("partNumber=2&").then_some(Fault::Answer("403 Forbidden", xml)),
+        }
     });
     let refusing = Server::start(|request, wire| {
         let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
@@ -134,6 +166,7 @@ fn what_signs_for_s3() {
         }
     }
     assert!(runs.iter().any(|run| run.status.success()) && runs.iter().any(|run| !run.status.success()));
+    runs.extend(interrupted(&sandbox, &filled));
     let kept = sandbox.names().into_iter().any(|name| name.ends_with(".upload"));
     assert!(kept, "an upload is kept: {:?}", sandbox.names());
     let mut secrets = sent(&[&listed.server, &filled.server, &refusing]);
@@ -189,6 +222,46 @@ fn what_signs_for_azure_and_a_login_of_a_proxy() {
     assert!(secrets.len() > 5, "{secrets:?}");
     secrets.extend([KEY, TOKEN, PASSWORD, key.as_str()].map(str::to_owned));
     secrets.insert(base64(format!("me:{PASSWORD}").as_bytes()));
+    nowhere(&sandbox, &runs, &secrets);
+}
+
+#[test]
+fn tokens_of_google_and_of_a_hub() {
+    let sandbox = Sandbox::new();
+    sandbox.write("small", "content");
+    let server = Server::start(|request, wire| {
+        let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
+        wire.receive(length)?;
+        let said = request.field("authorization").unwrap_or_default();
+        let body = serde_json::json!({"error": {"message": format!("said {said}")}}).to_string();
+        match (request.method.as_str(), request.path().ends_with("/k")) {
+            ("HEAD", true) => wire.head("200 OK", &[("Content-Length", "3"), ("ETag", "\"one\"")]),
+            ("HEAD", false) => wire.head("403 Forbidden", &[("Content-Length", "0")]),
+            ("GET", true) => wire.answer("200 OK", &[("ETag", "\"one\"")], b"abc"),
+            _ => wire.answer("403 Forbidden", &[("Content-Type", "application/json")], body.as_bytes()),
+        }
+    });
+    let mut runs = Vec::new();
+    for command in [
+        &["get", "gs://c/k", "-o", "out", "--force"][..],
+        &["get", "gs://c/p/", "-o", "all/"],
+        &["put", "small", "gs://c/new"],
+        &["cp", "gs://c/p", "back"],
+        &["ls", "gs://c/"],
+        &["get", "hf://org/model/k", "-o", "out", "--force"],
+        &["get", "hf://org/model", "-o", "model/"],
+    ] {
+        let endpoint = server.url("");
+        let at = ["--endpoint", &endpoint];
+        let at = if command[1].starts_with("hf:") { &[][..] } else { &at[..] };
+        runs.extend(loud(&sandbox, &[command, at].concat(), |weir| {
+            let weir = weir.env("GOOGLE_OAUTH_ACCESS_TOKEN", TOKEN).env("HF_TOKEN", KEY);
+            weir.env("HF_ENDPOINT", &endpoint)
+        }));
+    }
+    assert!(runs.iter().any(|run| run.status.success()) && runs.iter().any(|run| !run.status.success()));
+    let secrets = sent(&[&server]);
+    assert_eq!(secrets, BTreeSet::from([KEY, TOKEN].map(str::to_owned)));
     nowhere(&sandbox, &runs, &secrets);
 }
 

@@ -167,6 +167,16 @@ fn a_plain_store_and_one_that_needs_no_proxy() {
     let near = proxy(None);
     each_command("http://store.example:9000", &[("http_proxy", &near.url(""))], &[]);
     each_command("http://store.example:9000", &[], &["--proxy", &near.url("")]);
+    // With the bucket in its host, whose address only the proxy knows.
+    let (before, sandbox, through) = (near.requests().len(), Sandbox::new(), near.url(""));
+    let args = ["s3://b/b/k", "-o", "out", "--virtual-host", "--proxy", &through];
+    signed(sandbox.get(args)).env("AWS_ENDPOINT_URL", "http://store.example:9000").run().succeeds();
+    let asked = near.requests_from(before);
+    assert!(!asked.is_empty());
+    for request in asked {
+        assert_eq!(request.target, "http://b.store.example:9000/b/k");
+        assert_eq!(request.field("host"), Some("b.store.example:9000"));
+    }
     // Its proxy would refuse.
     let own = Server::start(store);
     let nowhere = "http://127.0.0.1:1";

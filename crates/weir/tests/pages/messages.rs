@@ -295,6 +295,99 @@ fn what_cp_says() {
     is_as_kept("cp", &said(&lines));
 }
 
+/// What is said of stores and hubs before any of them is asked.
+#[test]
+fn what_is_said_of_stores() {
+    let lines = [
+        "put",
+        "put file",
+        "put file nowhere",
+        "put file ftp://h/x",
+        "put file http://",
+        "put file s3://",
+        "put nothing s3://bucket/x",
+        "put - s3://bucket/",
+        "put file folder s3://bucket/x",
+        "put folder s3://bucket",
+        "put file CLOSED/x --retries 0",
+        "put file s3://bucket/x --part-size 1",
+        "put file s3://bucket/x --part-size many",
+        "put file s3://bucket/x --if-absent --if-match x",
+        "put file s3://bucket/x --metadata broken",
+        "put file s3://bucket/x --sse-c-key nothing",
+        "put file s3://bucket/x --sse-c-key file",
+        "put file s3://bucket/x --profile nobody",
+        "put file s3://bucket/x --acl nonsense",
+        "ls",
+        "ls nothing",
+        "ls http://h/x",
+        "ls hf://org/model",
+        "ls s3://bucket",
+        "ls gs://bucket",
+        "ls az://container",
+        "ls s3://bucket --profile nobody",
+        "ls s3://bucket --sign --no-sign",
+        "ls s3://bucket --path-style --virtual-host",
+        "ls s3://bucket --max-wait soon",
+        "get s3://",
+        "get s3://bucket/x --profile nobody",
+        "get s3://bucket/",
+        "get az://container/x",
+        "get hf://",
+        "get oci://h",
+        "get oci://h/x:",
+        "get ollama://",
+        "cp file s3://",
+        "cp s3://bucket/x",
+        "cp s3://bucket/x h:there",
+        "cp s3://bucket/x hf://org/model",
+        "cp s3://a/x s3://b/y there",
+        "cp folder s3://bucket/x --codec lz4",
+        "cp folder s3://bucket/x -H",
+        "cp s3://bucket/x there --to-hosts a",
+        "bench store",
+        "bench store nothing",
+        "bench store hf://org/model",
+        "bench store s3://bucket --connections 0",
+        "bench store s3://bucket --for soon",
+    ];
+    is_as_kept("stores", &said(&lines));
+}
+
+#[test]
+fn what_is_said_of_many_hosts() {
+    let lines = [
+        "fleet nonsense",
+        "fleet plan",
+        "fleet plan folder there",
+        "fleet plan --ledger plan.db nothing there",
+        "fleet plan --ledger file folder there",
+        "fleet plan --ledger nowhere/plan.db folder there",
+        "fleet plan --ledger mysql://h/d folder there",
+        "fleet plan --ledger plan.db folder folder",
+        "fleet plan --ledger plan.db folder there --attempts 0",
+        "fleet plan --ledger plan.db folder there --list nothing",
+        "fleet work",
+        "fleet work --ledger nothing",
+        "fleet work --ledger file",
+        "fleet work --ledger nothing --lease soon",
+        "fleet run --ledger nothing",
+        "fleet run --ledger nothing --hosts a,b",
+        "fleet run --ledger nothing --hosts a --slurm 2",
+        "fleet run --ledger nothing --slurm 0",
+        "fleet status --ledger nothing",
+        "fleet status --ledger nothing --watch --once",
+        "fleet status --ledger nothing -i soon",
+        "fleet set --ledger nothing",
+        "fleet pause --ledger nothing",
+        "fleet check --ledger file",
+        "fleet export --ledger nothing",
+        "cp file --to-hosts",
+        "cp file h:there --to-hosts a",
+    ];
+    is_as_kept("many-hosts", &said(&lines));
+}
+
 #[test]
 fn what_other_commands_say() {
     let lines = [

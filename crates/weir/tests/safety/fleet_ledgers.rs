@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Dice, Run, Running, Sandbox, WEIR, count, skip, wait_for};
+use crate::support::{Dice, MIB, Run, Running, Sandbox, WEIR, count, pattern, skip, wait_for};
 
 /// `weir fleet` and these words, whose ledger is `l.db`.
 fn fleet(sandbox: &Sandbox, words: &[&str]) -> Run {
@@ -168,7 +168,7 @@ fn of_two_planners_at_once_one_writes_the_plan() {
 }
 
 #[test]
-fn an_object_of_five_tebibytes_is_planned_as_it_is() {
+fn an_object_of_five_tebibytes_is_planned_and_moved_as_it_is() {
     const SIZE: u64 = 5 << 40;
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("from")).unwrap();
@@ -176,12 +176,22 @@ fn an_object_of_five_tebibytes_is_planned_as_it_is() {
     if let Err(error) = sparse.set_len(SIZE) {
         return skip(&format!("no file of 5 TiB can be here: {error}"));
     }
+    let (bytes, at) = (pattern(MIB, 7), 4_u64 << 40);
+    sparse.write_all_at(&bytes, at).unwrap();
     std::fs::write(sandbox.path("from/small"), "x").unwrap();
     fleet(&sandbox, &["plan", "from/", "to"]).succeeds();
     assert_eq!(status(&sandbox)["planned"]["bytes"], SIZE + 1);
     let exported = fleet(&sandbox, &["export"]);
     let exported = String::from_utf8_lossy(&exported.stdout).into_owned();
     assert!(exported.contains("\nsparse,sparse,5497558138880,waiting,"), "{exported}");
+    fleet(&sandbox, &["work"]).succeeds().says(&["moved 2 objects"]);
+    let moved = File::open(sandbox.path("to/sparse")).unwrap();
+    let (data, mut found) = (moved.metadata().unwrap(), vec![0; MIB]);
+    assert_eq!(data.len(), SIZE);
+    assert!(data.blocks() * 512 < 16 * MIB as u64, "its holes are filled: {} blocks", data.blocks());
+    moved.read_exact_at(&mut found, at).unwrap();
+    assert!(found == bytes);
+    fleet(&sandbox, &["check"]).succeeds();
 }
 
 #[test]

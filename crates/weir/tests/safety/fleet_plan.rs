@@ -25,6 +25,11 @@ fn fleet(sandbox: &Sandbox, words: &[&str], code: i32) -> String {
     stdout
 }
 
+/// JSON lines.
+fn rows(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+}
+
 #[test]
 fn a_folder_is_planned_moved_checked_and_exported() {
     let sandbox = Sandbox::new();
@@ -50,6 +55,10 @@ fn a_folder_is_planned_moved_checked_and_exported() {
     let csv = fleet(&sandbox, &["export"], 0);
     assert!(csv.starts_with("source,target,size,state,batch,host,class,reason\n"), "{csv}");
     assert!(csv.contains("\n\"sub/b,c\",\"sub/b,c\",2,done,"), "{csv}");
+    let rows = rows(&fleet(&sandbox, &["export", "--format", "json"], 0));
+    let row = rows.iter().find(|row| row["source"] == "sub/b,c").expect("its row");
+    assert_eq!((rows.len(), &row["target"]), (3, &"sub/b,c".into()));
+    assert_eq!((&row["size"], &row["state"], &row["class"]), (&2.into(), &"done".into(), &Value::Null));
     assert_eq!(fleet(&sandbox, &["export", "--format", "json", "--state", "failed"], 0), "");
     // It is the same plan, and whole.
     fleet(&sandbox, &["plan", "from/", "to"], 1);
@@ -77,11 +86,14 @@ fn digests_of_a_list_are_held_to() {
     std::fs::write(sandbox.path("list"), list).unwrap();
     fleet(&sandbox, &["plan", "--list", "list", "from/", "to"], 0);
     fleet(&sandbox, &["work"], 1);
-    let rows = fleet(&sandbox, &["export", "--state", "failed"], 0);
-    assert!(rows.contains("sub/d,sub/d,") && rows.contains(",digest,"), "{rows}");
+    let csv = fleet(&sandbox, &["export", "--state", "failed"], 0);
+    assert!(csv.contains("sub/d,sub/d,") && csv.contains(",digest,"), "{csv}");
+    let rows = rows(&fleet(&sandbox, &["export", "--format", "json", "--state", "failed"], 0));
+    assert_eq!((rows.len(), &rows[0]["source"], &rows[0]["class"]), (1, &"sub/d".into(), &"digest".into()));
+    assert!(rows[0]["reason"].as_str().is_some_and(|why| why.contains("sha256")), "{rows:?}");
     assert!(!sandbox.path("to/sub/d").exists());
     let checked = fleet(&sandbox, &["check", "--digests"], 1);
-    assert!(checked.contains("content: 2 files compared, 0 differ"), "{checked}");
+    assert!(checked.contains("content: 2 objects compared, 0 differ"), "{checked}");
     assert!(checked.contains("then weir fleet retry"), "{checked}");
 }
 

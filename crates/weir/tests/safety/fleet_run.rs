@@ -19,7 +19,7 @@ use crate::support::listed::{ListedBucket, Manner, weir_of};
 use crate::support::net::free_port;
 use crate::support::strange::hello;
 use crate::support::{
-    Dice, MIB, Running, Sandbox, Special, Sshd, WEIR, Weir, count, pattern, skip, wait_for,
+    Dice, MIB, Run, Running, Sandbox, Special, Sshd, WEIR, Weir, count, pattern, skip, wait_for,
 };
 
 /// A folder of files, a plan of them, and hosts `h0`, `h1` ... that see both.
@@ -203,7 +203,7 @@ fn a_killed_worker_is_started_again_and_a_killed_run_goes_on() {
     site.is_complete();
 }
 
-/// Five kills; `WEIR_SOAK=100` for a hundred, of which the half are of the run itself.
+/// Five kills; `WEIR_SOAK=100` for a hundred, of which the half are of the run itself (`make soak-fleet`).
 #[test]
 fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
     let (mut dice, kills) = Dice::for_runs();
@@ -247,7 +247,7 @@ fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
         "{killed} of {kills} were killed, in {runs} runs, {} files were seen before the end",
         seen.len()
     );
-    assert!(killed * 4 >= kills, "too few were killed before the end: {killed}");
+    assert!(Dice::is_enough(killed, kills), "too few were killed before the end: {killed}");
     start("20M").wait();
     let status = site.status();
     if status.failed > 0 {
@@ -301,22 +301,46 @@ fn hosts_of_another_version_and_without_credentials_are_named_and_the_others_go_
     let bucket = ListedBucket::start(&objects, Manner::InOrder, 1000);
     let Some(site) = Site::new(1, 10, &[]) else { return };
     let (sandbox, endpoint) = (&site.sandbox, bucket.server.url(""));
-    let plan = ["fleet", "plan", "s3://b/p/", "got", "--ledger", "stores.db"];
-    weir_of(sandbox, &endpoint, &plan).run().succeeds();
-    let fleet = |hosts: &str, args: &[&str]| {
-        let run = ["fleet", "run", "--ledger", "stores.db", "-F", "ssh_config", "--hosts", hosts];
+    let plan = |ledger: &str, target: &str| {
+        let words = ["fleet", "plan", "s3://b/p/", target, "--ledger", ledger];
+        weir_of(sandbox, &endpoint, &words).run().succeeds();
+    };
+    plan("stores.db", "got");
+    let fleet = |ledger: &str, hosts: &str, args: &[&str]| {
+        let run = ["fleet", "run", "--ledger", ledger, "-F", "ssh_config", "--hosts", hosts];
         let endpoint = endpoint.trim_end_matches('/');
         weir_of(sandbox, endpoint, &run).args(&["--endpoint", endpoint, "--region", "us-east-1"]).args(args)
     };
     // What the variables of this process say is not on the host, and no metadata of a cloud either.
     let weir = site.sshds[0].path("bin/weir");
     std::fs::remove_file(&weir).unwrap();
-    std::fs::write(&weir, format!("#!/bin/sh\nAWS_EC2_METADATA_DISABLED=true exec {WEIR} \"$@\"\n")).unwrap();
+    let ended = sandbox.path("ended");
+    let words = format!("AWS_EC2_METADATA_DISABLED=true {WEIR} \"$@\"; code=$?; echo >>{}", ended.display());
+    std::fs::write(&weir, format!("#!/bin/sh\n{words}; exit $code\n")).unwrap();
     std::fs::set_permissions(&weir, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let run = fleet("h0", &["--json"]).run();
+    let ends = || std::fs::read(&ended).map_or(0, |text| text.len());
+    let lacks = |run: &Run| {
+        let record = run.json();
+        let workers = record["fleet"]["workers"].as_array().unwrap();
+        let h0 = workers.iter().find(|worker| worker["host"] == "h0").expect("its worker");
+        assert!(h0["error"].as_str().is_some_and(|why| why.contains("credentials")), "{record:#}");
+    };
+    let run = fleet("stores.db", "h0", &["--json"]).run();
     run.fails(4, &["h0: it can", "no worker is left, and the plan is not done"]);
-    let why = run.json()["fleet"]["workers"][0]["error"].as_str().unwrap().to_owned();
-    assert!(why.contains("credentials"), "{why}");
+    lacks(&run);
+    // Beside one that has some, which begins when this one has left.
+    wait_for("the end of its weir", || ends() > 0);
+    let before = ends();
+    let set = |word: &str| {
+        sandbox.weir(WEIR, ["fleet", word, "--ledger", "stores.db"]).run().succeeds();
+    };
+    set("pause");
+    let both = fleet("stores.db", "h0,localhost", &["--json"]).spawn();
+    wait_for("the end of its weir", || ends() > before);
+    set("resume");
+    let run = both.wait();
+    lacks(run.succeeds());
+    assert_eq!(count(&sandbox.path("got")), 60);
 
     // A weir of another version, by what it says first.
     let told = to_frame(&ToDriver::Hello(hello()));
@@ -325,11 +349,12 @@ fn hosts_of_another_version_and_without_credentials_are_named_and_the_others_go_
         .write("old", "#!/bin/sh\nprintf '\\036weir-peer\\n'; cat \"${0%/*}/hello\"; cat >/dev/null\n");
     std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
     let old = old.display().to_string();
-    let run = fleet("h0", &["--far-program", &old]).run();
+    plan("stores2.db", "got2");
+    let run = fleet("stores2.db", "h0", &["--far-program", &old]).run();
     let words = "install the same there, or leave out --far-program";
     run.fails(4, &["h0: weir on h0 is version 0.0.0, this weir is ", words, "it is left out"]);
-    fleet("h0,localhost", &["--far-program", &old]).run().succeeds();
-    assert_eq!(count(&sandbox.path("got")), 60);
+    fleet("stores2.db", "h0,localhost", &["--far-program", &old]).run().succeeds();
+    assert_eq!(count(&sandbox.path("got2")), 60);
 }
 
 #[test]

@@ -370,6 +370,9 @@ impl Holds {
     fn copy(&mut self, key: String, request: &Request) -> Done {
         let source = request.field("x-amz-copy-source").unwrap_or_default().trim_start_matches('/');
         let from = source.split_once('/').map_or("", |(_, key)| key);
+        if self.refuses(&key, request) {
+            return error("412 Precondition Failed", "PreconditionFailed");
+        }
         let Some(stored) = self.objects.get(from).cloned() else {
             return error("404 Not Found", "NoSuchKey");
         };

@@ -30,3 +30,15 @@ impl Score {
         }
     }
 }
+
+/// What chance does to a share that is counted in so many independent runs: three standard deviations, which
+/// one run of a thousand exceeds.
+pub(crate) fn margin(share: f64, runs: usize) -> f64 {
+    3.0 * (share * (1.0 - share) / runs.max(1) as f64).sqrt()
+}
+
+/// Whether README claims just these words.
+pub(crate) fn claims(words: &str) -> bool {
+    let readme = include_str!("../../../../README.md");
+    readme.split_whitespace().collect::<Vec<_>>().join(" ").contains(words)
+}

@@ -29,8 +29,8 @@ pub(crate) struct Page {
     /// When the first and the last of the runs were recorded.
     recorded: Option<(SystemTime, SystemTime)>,
     pub(crate) void: Vec<(Cell, Programs, String)>,
-    /// Of those, runs in which the emulator did not get its processor in time.
-    pub(crate) late: usize,
+    /// Of those, runs in which the emulator did not get its processor in time; a cell may have two.
+    pub(crate) late: Vec<Cell>,
     pub(crate) runs: usize,
 }
 
@@ -45,17 +45,17 @@ struct Weak {
 }
 
 impl Page {
-    /// Judges every run kept.
-    pub(crate) fn judge(archive: &Archive) -> anyhow::Result<Page> {
+    /// Judges every run kept of these cells.
+    pub(crate) fn judge(archive: &Archive, cells: &[Cell]) -> anyhow::Result<Page> {
         archive.begin_results()?;
         let mut page = Page::default();
-        for run in archive.runs()? {
+        for run in archive.runs()?.into_iter().filter(|run| cells.contains(&run.cell)) {
             page.runs += 1;
             let (first, last) = page.recorded.unwrap_or((run.recorded, run.recorded));
             page.recorded = Some((first.min(run.recorded), last.max(run.recorded)));
             if let Err(why) = &run.truth {
                 page.void.push((run.cell, run.programs, why.clone()));
-                page.late += usize::from(is_late(run.cell, &run.facts));
+                page.late.extend(is_late(run.cell, &run.facts).then_some(run.cell));
             }
             for (side, evidence) in &run.evidence {
                 let verdict = explain(evidence);
@@ -65,6 +65,11 @@ impl Page {
             }
         }
         Ok(page)
+    }
+
+    /// Whether this machine kept the emulator's times in less than half of the runs.
+    pub(crate) fn is_mostly_late(&self) -> bool {
+        self.late.len() * 2 > self.runs
     }
 
     fn add(&mut self, run: &Kept, side: Side, verdict: &Verdict) -> Option<Score> {

@@ -25,8 +25,9 @@ pub(crate) struct ScheduleOutcome {
     pub(crate) failed: Vec<(Cell, Programs, String)>,
 }
 
-/// Runs the cells and keeps each run in the archive.
-pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell]) -> ScheduleOutcome {
+/// Runs the cells and keeps each run in the archive. One that `goes_on` leaves out what these programs have
+/// recorded.
+pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell], goes_on: bool) -> ScheduleOutcome {
     let mut outcome = ScheduleOutcome::default();
     let (mut apart, mut together) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -45,7 +46,7 @@ pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell]) -> ScheduleOutco
             for _ in 0..threads.min(plans.len()) {
                 scope.spawn(|| {
                     while let Some(plan) = plans.get(next.fetch_add(1, Relaxed)) {
-                        both(lab, archive, plan, &failed);
+                        both(lab, archive, plan, goes_on, &failed);
                     }
                 });
             }
@@ -55,7 +56,13 @@ pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell]) -> ScheduleOutco
     outcome
 }
 
-fn both(lab: &Lab, archive: &Archive, plan: &Plan, failed: &Mutex<Vec<(Cell, Programs, String)>>) {
+fn both(
+    lab: &Lab,
+    archive: &Archive,
+    plan: &Plan,
+    goes_on: bool,
+    failed: &Mutex<Vec<(Cell, Programs, String)>>,
+) {
     let kept = |programs: Programs, run: anyhow::Result<Run>| {
         if let Err(error) = run.and_then(|run| archive.keep(&run))
             && let Ok(mut failed) = failed.lock()
@@ -63,7 +70,6 @@ fn both(lab: &Lab, archive: &Archive, plan: &Plan, failed: &Mutex<Vec<(Cell, Pro
             failed.push((plan.cell, programs, format!("{error:#}")));
         }
     };
-    let goes_on = std::env::var_os("WEIR_TRUTH_RESUME").is_some();
     let wanted = |programs| !(goes_on && archive.is_current(plan.cell, programs));
     if wanted(Programs::Plain) {
         kept(Programs::Plain, case::plain(lab, plan));

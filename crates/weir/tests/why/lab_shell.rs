@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, pattern, skip};
+use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, pattern, skip, wait_for};
 
 /// `weir lab shell FLAGS -- sh -c SCRIPT`.
 fn shell(sandbox: &Sandbox, flags: &[&str], script: &str) -> Weir {
@@ -236,13 +236,14 @@ fn a_closed_stdout_does_not_end_the_command() {
 /// What namespaces may choose where no lab has added to it: other tests' labs keep the old list in a record.
 fn allowed_without_labs() -> String {
     let record = || fs::read_to_string("/run/weir/tcp_allowed_congestion_control").unwrap_or_default();
-    loop {
+    let mut found = None;
+    wait_for("two equal readings of the record", || {
         let before = record();
         let now = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
-        if record() == before {
-            return before.lines().next().map_or(now, str::to_owned);
-        }
-    }
+        found = (record() == before).then(|| before.lines().next().map_or(now, str::to_owned));
+        found.is_some()
+    });
+    found.unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::super::database::{DatabaseError, Row, Transaction, Value};
 use super::super::{
     BatchClaim, BatchLease, BatchWork, Claimed, FleetSettings, Renewed, WaitReason, WorkerId, WorkerIdentity,
 };
-use super::finishing::pause_after;
+use super::finishing::{MAX_PAUSE, pause_after};
 use super::{millis, moving, must, one};
 use crate::class::FailureClass;
 use crate::ledger::window::Window;
@@ -239,7 +239,8 @@ pub(super) fn asked_before(
 }
 
 /// Takes a batch that is due: one whose lease has ended, which others wait for longest, or else the first
-/// that waits.
+/// that waits. What waits for longer than any pause does so because the clock was set back, and is due too;
+/// what is to join ranges waits for them, without a time.
 fn take(
     transaction: &mut dyn Transaction,
     worker: WorkerId,
@@ -247,12 +248,17 @@ fn take(
     ask: i64,
     host: &str,
 ) -> Result<Option<Row>, DatabaseError> {
-    for (open, order) in OPEN.into_iter().zip(["due", "priority DESC, id"]) {
+    let pause = MAX_PAUSE.as_millis();
+    let of_waiting = format!("(due <= {{now}} OR due > {{now}} + {pause} AND due < {})", i64::MAX);
+    let of_leased = "due <= {now}".to_owned();
+    for (open, (is_due, order)) in
+        OPEN.into_iter().zip([(of_leased, "due"), (of_waiting, "priority DESC, id")])
+    {
         let sql = format!(
             "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
              losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
              due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE {open} \
-             AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}} OR NOT EXISTS \
+             AND {is_due} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}} OR NOT EXISTS \
              (SELECT 1 FROM worker o WHERE o.host <> $4 AND o.departed IS NULL AND o.seen > {{now}} - {GONE})) \
              ORDER BY {order} LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
         );

@@ -15,7 +15,7 @@ use crate::object::FleetObject;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest: a store that was down for an hour is noticed within minutes.
-const MAX_PAUSE: Duration = Duration::from_secs(300);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// Characters of a reason: a server's words may be a page.
 const MAX_REASON: usize = 1000;

@@ -144,7 +144,8 @@ fn is_seen_slow(
     now: i64,
     (known, watched): (&[WatchedBatch], &mut Vec<WatchedBatch>),
 ) -> bool {
-    let before = known.iter().find(|watched| watched.lease == straggler.lease);
+    // A watch that began later than now is of before the clock was set back.
+    let before = known.iter().find(|watched| watched.lease == straggler.lease && watched.since <= now);
     let slow = before.and_then(|before| straggler.is_worth_taking(pace, before, now));
     let first = WatchedBatch { lease: straggler.lease, since: now, bytes: straggler.moved };
     watched.push(before.filter(|_| slow.is_none()).copied().unwrap_or(first));

@@ -370,7 +370,7 @@ impl World {
         let done = self.attempts[attempt].ledger.done().len();
         self.refusals = if done > self.done_at_refusal { 1 } else { self.refusals + 1 };
         self.done_at_refusal = done;
-        assert!(done > 0 && self.refusals < LOOKS, "asked again for what is refused again and again");
+        assert!(done > 0 && self.refusals < VERSION_TRIES, "asked again for what is refused again and again");
     }
 
     fn end(&mut self, phase: Phase) {

@@ -12,7 +12,7 @@ use super::rate::entry;
 const MOST: usize = 500;
 
 /// How curves look, in their order: one more than these is not drawn.
-const LOOKS: [&str; 4] = ["line", "line second", "line third", "line fourth"];
+const CLASSES: [&str; 4] = ["line", "line second", "line third", "line fourth"];
 
 /// One curve.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Curves {
 
 /// Writes the figure; nothing where no curve has two points.
 pub fn render(page: &mut Markup, title: &str, says: &str, curves: &Curves, table: Table) {
-    let drawn: Vec<(Curve, &'static str)> = (curves.curves.iter().zip(LOOKS))
+    let drawn: Vec<(Curve, &'static str)> = (curves.curves.iter().zip(CLASSES))
         .map(|(curve, look)| (Curve { points: points(curve), ..curve.clone() }, look))
         .filter(|(curve, _)| curve.points.len() >= 2)
         .collect();

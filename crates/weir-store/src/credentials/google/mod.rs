@@ -94,7 +94,7 @@ impl Google {
                 let none = || StoreError::Usage(format!("{name} is no token"));
                 let credential = Bearer::new(token.trim()).ok_or_else(none)?;
                 let (identity, origin) =
-                    ("whom the token is of".to_owned(), format!("the environment ({name})"));
+                    ("the owner of the token".to_owned(), format!("the environment ({name})"));
                 return Ok(with(Arc::new(Fixed::new(Found { credential, identity, origin })), None, None));
             }
         }

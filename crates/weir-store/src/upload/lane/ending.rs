@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Lane;
 use super::opening::whole_or_why;
 use crate::caller::Caller;
+use crate::condition::Condition;
 use crate::error::StoreError;
 use crate::upload::job::{JobReport, PutOutcome};
 use crate::upload::journal::Journal;
 use crate::upload::proof::check_all;
 use crate::upload::transfer::{Transfer, Whole};
-use crate::upload::{Condition, Finish, Part, Stored, Upload};
+use crate::upload::{Finish, Part, Stored, Upload};
 
 /// Codes after which no other attempt makes an object of the parts.
 const HOPELESS: [&str; 4] = ["EntityTooSmall", "EntityTooLarge", "InvalidPart", "InvalidPartOrder"];

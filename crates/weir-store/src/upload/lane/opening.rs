@@ -8,6 +8,7 @@ use weir_get::GetError;
 
 use super::Lane;
 use super::resuming::{Left, still_kept, was_stored};
+use crate::condition::Condition;
 use crate::error::StoreError;
 use crate::upload::elsewhere::Elsewhere;
 use crate::upload::job::{Job, JobReport, PutOutcome, Source};
@@ -15,7 +16,7 @@ use crate::upload::journal::{Intent, Journal, STDIN};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
 use crate::upload::transfer::{Transfer, Whole};
-use crate::upload::{Condition, Pending, Stored, Sum, unanswered};
+use crate::upload::{Pending, Stored, Sum, unanswered};
 
 impl Lane<'_> {
     /// Begins a job, and sends all of it, or a first part.

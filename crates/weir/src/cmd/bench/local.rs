@@ -38,7 +38,7 @@ const TEXT: u64 = 32 << 20;
 
 /// Of them so many are packed by every codec: generated text is alike everywhere, and the strongest codec
 /// takes a third of a second for a block.
-const LOOKED_AT: usize = 4;
+const SAMPLE_BLOCKS: usize = 4;
 
 /// Measures, reports and keeps. Returns the exit code.
 pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
@@ -121,7 +121,7 @@ impl Parts {
 
     fn codecs(&mut self, progress: &Progress) {
         let text = Corpus::generate(Kind::Text, TEXT);
-        let sample = Sample::of(&text, LOOKED_AT);
+        let sample = Sample::of(&text, SAMPLE_BLOCKS);
         match codec::measure(&settings(), &[1], &sample, (&Limits::within(SPAN), progress)) {
             Ok((rows, interrupted)) => {
                 self.codecs = Some(codec::member(&sample, &rows, &[]));

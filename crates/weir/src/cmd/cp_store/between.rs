@@ -18,13 +18,14 @@ use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::CallerSetup;
+use weir_store::condition::Condition;
 use weir_store::environment::End;
 use weir_store::listing::Chosen;
 use weir_store::store::Store;
 use weir_store::tree::seen::SeenNames;
 use weir_store::tree::{self, Copy, StorePlace, across, down, prune, up};
 use weir_store::upload::elsewhere::Sides;
-use weir_store::upload::{self, Attributes, Condition};
+use weir_store::upload::{self, Attributes};
 use weir_tree::compare::Keep;
 use weir_tree::destination::NewFolders;
 use weir_tree::walk::Root;
@@ -32,7 +33,7 @@ use weir_tree::{Target, destination};
 
 use super::Choice;
 use super::meant::{Meant, folder_of, glob_of, key_of_one, meant, nothing, place_of_one};
-use super::told::{Held, Told, WayEnd};
+use super::told::{CopyListener, Held, WayEnd};
 use crate::args::Cp;
 use crate::cmd::asked_store;
 use crate::cmd::store_ends::{self, EndWords, Kinship, StoreEnd, StoreEnds};
@@ -43,7 +44,7 @@ use crate::voice::{self, Usage};
 const AT_ONCE: usize = 16;
 
 /// The two ends.
-pub enum Between {
+pub enum StoreRoute {
     Down { from: StoreUrl, to: PathBuf },
     Up { from: Vec<PathBuf>, to: StoreUrl },
     Across { from: StoreUrl, to: StoreUrl },
@@ -59,9 +60,9 @@ fn store_url(path: &OsString) -> Result<Option<StoreUrl>, Usage> {
     url.map_err(|bad| Usage(bad.to_string()))
 }
 
-impl Between {
+impl StoreRoute {
     /// From arguments: sources, then the target.
-    pub fn of(paths: &[OsString]) -> Result<Between, Usage> {
+    pub fn of(paths: &[OsString]) -> Result<StoreRoute, Usage> {
         let (Some((target, sources)), true) = (paths.split_last(), paths.len() > 1) else {
             return Err(Usage(
                 "nothing to copy: weir cp SRC... DST, each a path or s3://BUCKET/PREFIX".to_owned(),
@@ -79,10 +80,10 @@ impl Between {
             }
         }
         match (&from[..], to) {
-            ([Some(from)], None) => Ok(Between::Down { from: from.clone(), to: PathBuf::from(target) }),
-            ([Some(from)], Some(to)) => Ok(Between::Across { from: from.clone(), to }),
+            ([Some(from)], None) => Ok(StoreRoute::Down { from: from.clone(), to: PathBuf::from(target) }),
+            ([Some(from)], Some(to)) => Ok(StoreRoute::Across { from: from.clone(), to }),
             (all, Some(to)) if all.iter().all(Option::is_none) => {
-                Ok(Between::Up { from: sources.iter().map(PathBuf::from).collect(), to })
+                Ok(StoreRoute::Up { from: sources.iter().map(PathBuf::from).collect(), to })
             }
             _ => Err(Usage(
                 "one source from a store goes in a command; a pattern names several objects, as in 's3://BUCKET/*.gz'"
@@ -94,17 +95,17 @@ impl Between {
     /// How many sources were named.
     pub fn sources(&self) -> usize {
         match self {
-            Between::Up { from, .. } => from.len(),
-            Between::Down { .. } | Between::Across { .. } => 1,
+            StoreRoute::Up { from, .. } => from.len(),
+            StoreRoute::Down { .. } | StoreRoute::Across { .. } => 1,
         }
     }
 
     /// The ends that are stores: where it is from, and where it goes.
     pub fn stores(&self) -> (Option<&StoreUrl>, Option<&StoreUrl>) {
         match self {
-            Between::Down { from, .. } => (Some(from), None),
-            Between::Up { to, .. } => (None, Some(to)),
-            Between::Across { from, to } => (Some(from), Some(to)),
+            StoreRoute::Down { from, .. } => (Some(from), None),
+            StoreRoute::Up { to, .. } => (None, Some(to)),
+            StoreRoute::Across { from, to } => (Some(from), Some(to)),
         }
     }
 
@@ -117,12 +118,12 @@ impl Between {
         let mut names = HashSet::new();
         let mut is_shared = |root: Root| root.name.is_root() || !names.insert(root.name);
         let why = match self {
-            Between::Down { from, .. } | Between::Across { from, .. } if glob_of(from).is_some() => {
+            StoreRoute::Down { from, .. } | StoreRoute::Across { from, .. } if glob_of(from).is_some() => {
                 "--delete would remove all that the pattern does not name; name the prefix and use --include and \
                  --exclude instead"
             }
             // The shell has expanded patterns of files: each is a source.
-            Between::Up { from, .. }
+            StoreRoute::Up { from, .. }
                 if from.len() > 1
                     && from.iter().flat_map(|path| Root::from_argument(path)).any(&mut is_shared) =>
             {
@@ -139,7 +140,7 @@ impl Between {
         &self,
         cp: &Cp,
         choice: &Choice,
-        told: &Told<'_>,
+        told: &CopyListener<'_>,
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<WayEnd> {
         let (from, to) = self.stores();
@@ -160,9 +161,9 @@ impl Between {
         let journals = upload::journal::folder(&asked_store::own_variable);
         let way = Way { cp, choice, told, stop, copy, journals, began: Instant::now() };
         let ended = match (self, &opened) {
-            (Between::Down { from, to }, StoreEnds::Source(source)) => way.down(from, to, source),
-            (Between::Up { from, to }, StoreEnds::Target(target)) => way.up(from, to, &*target.store),
-            (Between::Across { from, to }, StoreEnds::Both { source, target, kinship }) => {
+            (StoreRoute::Down { from, to }, StoreEnds::Source(source)) => way.down(from, to, source),
+            (StoreRoute::Up { from, to }, StoreEnds::Target(target)) => way.up(from, to, &*target.store),
+            (StoreRoute::Across { from, to }, StoreEnds::Both { source, target, kinship }) => {
                 if cp.ignore_digest {
                     way.hears(IGNORES.to_owned());
                 }
@@ -239,7 +240,7 @@ fn is_of_a_host(path: &OsString) -> bool {
 struct Way<'a> {
     cp: &'a Cp,
     choice: &'a Choice,
-    told: &'a Told<'a>,
+    told: &'a CopyListener<'a>,
     stop: &'a Arc<AtomicBool>,
     copy: Copy<'a>,
     /// Where those of uploads lie.

@@ -24,6 +24,7 @@ use weir_units::Bytes;
 use crate::args::Cp;
 use crate::cmd::cp::{Changes, Would};
 use crate::interrupt::INTERRUPTED;
+use crate::voice;
 
 /// Failures that the record lists one by one: 1 MB.
 const LISTED: usize = 1000;
@@ -32,16 +33,16 @@ const LISTED: usize = 1000;
 const INTERVALS: usize = 36_000;
 
 /// Hears of a copy.
-pub struct Told<'a> {
+pub struct CopyListener<'a> {
     cp: &'a Cp,
     /// Where objects are fetched from, with the address of the bucket.
     from: OnceLock<(Arc<dyn Store>, StoreUrl)>,
-    state: Mutex<ToldState>,
+    state: Mutex<ListenerState>,
     changes: Changes,
 }
 
 #[derive(Default)]
-struct ToldState {
+struct ListenerState {
     files: u64,
     bytes: u64,
     unchanged: u64,
@@ -165,11 +166,11 @@ impl WayEnd {
     }
 }
 
-impl<'a> Told<'a> {
+impl<'a> CopyListener<'a> {
     /// Nothing yet.
-    pub fn new(cp: &'a Cp) -> Told<'a> {
+    pub fn new(cp: &'a Cp) -> CopyListener<'a> {
         let changes = Changes::new(&cp.voice);
-        Told { cp, from: OnceLock::new(), state: Mutex::default(), changes }
+        CopyListener { cp, from: OnceLock::new(), state: Mutex::default(), changes }
     }
 
     /// Objects are fetched from this bucket.
@@ -188,10 +189,10 @@ impl<'a> Told<'a> {
     pub fn end(self, way: WayEnd, span: Duration) -> TreeOutcome {
         let state = self.state.into_inner();
         for note in state.notes.iter().filter(|_| !self.cp.voice.quiet) {
-            eprintln!("note: {}", escape(note));
+            voice::note(note);
         }
         if state.unsaid > 0 && !self.cp.voice.quiet {
-            eprintln!("note: and {} more of this kind", state.unsaid);
+            voice::note(&format!("and {} more of this kind", state.unsaid));
         }
         let code = match () {
             () if way.is_interrupted => INTERRUPTED,
@@ -280,7 +281,7 @@ fn in_a_tree(path: Option<&Path>, error: &GetError) -> String {
     }
 }
 
-impl ToldState {
+impl ListenerState {
     fn list(&mut self, url: String, error: String) {
         if self.failures.len() < LISTED {
             self.failures.push(FileRecord { url, error: Some(error), ..FileRecord::default() });
@@ -288,7 +289,7 @@ impl ToldState {
     }
 }
 
-impl Hears for Told<'_> {
+impl Hears for CopyListener<'_> {
     fn moves(&self, name: &str, _: u64) {
         if self.cp.dry_run {
             self.line(&format!("copy {name}"));
@@ -337,7 +338,7 @@ impl Hears for Told<'_> {
     }
 }
 
-impl Results for Told<'_> {
+impl Results for CopyListener<'_> {
     fn ended(&self, _: usize, job: &Job, report: FileReport) {
         let report = FileReport { url: self.named(job).unwrap_or(report.url), ..report };
         let path = report.path.as_deref();

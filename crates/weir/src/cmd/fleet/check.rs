@@ -2,22 +2,26 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use anyhow::Context;
 use serde::Serialize;
 use weir_fleet::FleetError;
 use weir_fleet::ledger::{FleetLedger, FleetStatus, SqlLedger};
 use weir_fleet::plan::check::{Compared, Difference, Side, compare};
-use weir_fleet::plan::content::Contents;
+use weir_fleet::plan::content::{ContentTarget, Contents};
 use weir_fleet::plan::list::TargetNames;
 use weir_fleet::plan::{Found, Listing};
+use weir_observe::stage_clock::StageClock;
 use weir_report::escape::escape;
+use weir_store::caller::Caller;
 use weir_store::environment::End;
 
 use super::ends::{Asking, Planned, PlannedEnd, listed};
+use super::work::below;
 use crate::args::FleetCheck;
+use crate::cmd::asked_store::{self, StoreWay};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::voice::{Printed, Usage};
 
@@ -99,7 +103,7 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
         false => None,
     };
     let contents = match check.digests {
-        true => Some(contents(&mut ledger, &planned, &stop)?),
+        true => Some(contents(&mut ledger, &planned, &asking)?),
         false => None,
     };
     if stop.load(Relaxed) {
@@ -154,20 +158,36 @@ impl Listing for Nothing {
     }
 }
 
-/// Compares the content of what is done, file by file.
-fn contents(ledger: &mut SqlLedger, planned: &Planned, stop: &Arc<AtomicBool>) -> anyhow::Result<Contents> {
-    let to = match &planned.target {
-        PlannedEnd::Path(to) if !planned.target.keeps_nothing() => to,
-        PlannedEnd::Path(_) => {
+/// Compares the content of what is done, object by object.
+fn contents(ledger: &mut SqlLedger, planned: &Planned, asking: &Asking<'_>) -> anyhow::Result<Contents> {
+    let url = match &planned.target {
+        end if end.keeps_nothing() => {
             let why = "--digests reads the target, and /dev/null keeps nothing; leave it out";
             return Err(Usage(why.to_owned()).into());
         }
-        PlannedEnd::Store(_) | PlannedEnd::Web(_) => {
-            let why =
-                "--digests reads the target, and takes a folder of this host; leave it out to compare sizes";
+        PlannedEnd::Path(to) => {
+            return each_content(ledger, planned, ContentTarget::Folder(to), asking.stop);
+        }
+        PlannedEnd::Store(url) => url,
+        PlannedEnd::Web(_) => {
+            let why = "--digests reads the target, a folder or a store; leave it out to compare sizes";
             return Err(Usage(why.to_owned()).into());
         }
     };
+    let way = StoreWay::of_end((asking.ends, End::Target), asking.network, asking.stop)?;
+    let store = way.open_by(asking.ends.flags(End::Target, asking.store)?, url)?;
+    let http = way.http(&[&store]);
+    let clock = StageClock::new(Instant::now());
+    let caller = Box::new(Caller::new(asked_store::caller(&http, &clock, asking.stop)));
+    each_content(ledger, planned, ContentTarget::Store(below(&store, url), caller), asking.stop)
+}
+
+fn each_content(
+    ledger: &mut SqlLedger,
+    planned: &Planned,
+    mut to: ContentTarget<'_>,
+    stop: &AtomicBool,
+) -> anyhow::Result<Contents> {
     let from = match &planned.source {
         PlannedEnd::Path(from) => Some(from.as_path()),
         PlannedEnd::Store(_) | PlannedEnd::Web(_) => None,
@@ -175,7 +195,7 @@ fn contents(ledger: &mut SqlLedger, planned: &Planned, stop: &Arc<AtomicBool>) -
     let mut contents = Contents::default();
     ledger.each_row(&mut |object, row| {
         if row.state == "done" && !stop.load(Relaxed) {
-            contents.compare(object, from, to, stop);
+            contents.compare(object, from, &mut to, stop);
         }
         Ok::<(), FleetError>(())
     })?;
@@ -229,7 +249,8 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
         push_end(&mut text, end, compared);
     }
     if let Some(Contents { compared, differ, unknown, named }) = &checked.contents {
-        text.push_str(&format!("content: {compared} files compared, {differ} differ\n"));
+        let compared = weir_units::counted(*compared, "object");
+        text.push_str(&format!("content: {compared} compared, {differ} differ\n"));
         named.iter().for_each(|why| text.push_str(&format!("  {}\n", escape(why))));
         if *differ > named.len() as u64 {
             text.push_str(&format!("  and {} more\n", differ - named.len() as u64));

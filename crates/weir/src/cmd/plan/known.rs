@@ -16,7 +16,7 @@ use crate::calibration::{disk_of, of_this_host, origin};
 
 /// Places of a file that are looked at: of one that is half in memory, here and there, one is found but once
 /// in 2^32 times.
-const LOOKS: u64 = 32;
+const PLACES: u64 = 32;
 
 /// A file that is shorter is read with fewer requests than there are places: its disk's rate is not what it
 /// waits for.
@@ -89,5 +89,5 @@ fn is_cold(path: &Path) -> bool {
         read == Err(Errno::AGAIN)
     };
     // In the middle of as many parts: heads of files are what others have looked at.
-    (0..LOOKS).all(|look| away((2 * look + 1) * (size / (2 * LOOKS))))
+    (0..PLACES).all(|look| away((2 * look + 1) * (size / (2 * PLACES))))
 }

@@ -19,7 +19,7 @@ use weir_units::{Bytes, Rate, counted, human_duration};
 
 use self::tally::Tally;
 use crate::args;
-use crate::cmd::cp_store::between::{self, Between};
+use crate::cmd::cp_store::between::{self, StoreRoute};
 use crate::cmd::cp_store::{self, HostWords};
 use crate::cmd::store_ends::{EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::interrupt::{self, INTERRUPTED};
@@ -82,7 +82,7 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
         plain: plan.plain && super::is_typed("--plain"),
     };
     cp_store::refuse(&plan.what, hosts)?;
-    let between = Between::of(&plan.paths)?;
+    let between = StoreRoute::of(&plan.paths)?;
     let choice = cp_store::choice(&plan.what, between.sources())?;
     between.refuse_delete(choice.delete)?;
     let (from, to) = between.stores();
@@ -118,7 +118,7 @@ fn direction(ends: &StoreEnds) -> Direction {
 /// Counts what the source has. Returns what is worth knowing of that.
 fn count(
     size: Option<Bytes>,
-    between: &Between,
+    between: &StoreRoute,
     ends: &StoreEnds,
     tally: &mut Tally<'_>,
     stop: &Arc<AtomicBool>,
@@ -133,12 +133,12 @@ fn count(
     let mut notes = vec!["what the target has already is counted as well; weir cp -n compares".to_owned()];
     let listed = "the source was listed for this, which is asked for once more when it is copied";
     match (between, ends) {
-        (Between::Up { from, to }, _) => tally.walk(from, to, stop)?,
-        (Between::Down { from, .. }, StoreEnds::Source(source)) => {
+        (StoreRoute::Up { from, to }, _) => tally.walk(from, to, stop)?,
+        (StoreRoute::Down { from, .. }, StoreEnds::Source(source)) => {
             tally.list(source, from, None, stop)?;
             notes.push(listed.to_owned());
         }
-        (Between::Across { from, to }, StoreEnds::Both { source, kinship, .. }) => {
+        (StoreRoute::Across { from, to }, StoreEnds::Both { source, kinship, .. }) => {
             tally.list(source, from, Some((to, *kinship)), stop)?;
             notes.push(listed.to_owned());
         }

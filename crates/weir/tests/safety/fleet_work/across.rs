@@ -2,7 +2,7 @@
 //! and what is there is known for what it is.
 
 use super::bed::status_at;
-use crate::support::bucket::Bucket;
+use crate::support::bucket::{Bucket, Fault};
 use crate::support::listed::weir_of;
 use crate::support::{Request, Run, Sandbox};
 use weir_codec::{Algorithm, hex};
@@ -47,6 +47,46 @@ fn what_has_another_digest_than_the_list_says_is_not_copied() {
     assert_eq!((fetched_of(&bucket), bucket.bytes("q/md5")), (fetched, b"1234567".to_vec()));
 }
 
+/// By the digest that the store keeps, or by the bytes where it keeps none of the kind.
+#[test]
+fn the_content_of_what_is_in_a_store_is_checked() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let run = |args: &[&str]| weir_of(&sandbox, &bucket.server.url(""), args).run();
+    let check = ["fleet", "check", "--digests", "--ledger", "a.db"];
+    bucket.holds().keeps_no_sums = true;
+    ["p/read", "p/kept", "p/bare"].iter().for_each(|key| bucket.hold(key, b"1234567".to_vec()));
+    let of = |kind: Algorithm| format!("{}:{}", kind.name(), hex::encode(&kind.of(b"1234567")));
+    let (sha256, md5) = (of(Algorithm::SHA256), of(Algorithm::MD5));
+    let list = format!("read\t\t7\t{sha256}\nkept\t\t7\t{md5}\nbare\t\t7\n");
+    moved(&bucket, &sandbox, &list, "a.db").succeeds();
+    let said = |run: &Run| String::from_utf8_lossy(&run.exits(1).stdout).into_owned();
+    let text = said(&run(&check));
+    assert!(text.contains("content: 2 objects compared, 0 differ"), "{text}");
+    assert!(text.contains("1 were not compared"), "{text}");
+    // One byte each; the tag of what is read stays.
+    for key in ["q/read", "q/kept"] {
+        let stored = bucket.holds().objects.remove(key).unwrap();
+        bucket.hold(key, b"1234568".to_vec());
+        if key == "q/read" {
+            bucket.holds().objects.get_mut(key).unwrap().tag = stored.tag;
+        }
+    }
+    let text = said(&run(&check));
+    assert!(text.contains("content: 2 objects compared, 2 differ"), "{text}");
+    assert!(text.contains("s3://b/q/read has not the sha256"), "{text}");
+    assert!(text.contains("s3://b/q/kept has not the md5"), "{text}");
+    // What came from a folder is held against its file.
+    std::fs::create_dir(sandbox.path("from")).unwrap();
+    sandbox.write("from/f", b"1234567");
+    run(&["fleet", "plan", "from/", "s3://b/f/", "--ledger", "f.db"]).succeeds();
+    run(&["fleet", "work", "--ledger", "f.db"]).succeeds();
+    let check_files = ["fleet", "check", "--digests", "--ledger", "f.db"];
+    run(&check_files).succeeds();
+    bucket.hold("f/f", b"1234568".to_vec());
+    let text = said(&run(&check_files));
+    assert!(text.contains("s3://b/f/f differs from"), "{text}");
+}
+
 /// A worker that was killed has copied it: its tag is another than that of the source, which came in parts.
 #[test]
 fn a_copy_of_an_object_of_parts_is_known_by_its_bytes() {
@@ -63,6 +103,41 @@ fn a_copy_of_an_object_of_parts_is_known_by_its_bytes() {
     let run = moved(&bucket, &sandbox, "whole\t\t1000\nparts\t\t1000\nother\t\t1000\n", "a.db");
     run.fails(1, &["s3://b/q/other exists and is not what the source has; it is kept", "2 already there"]);
     assert!(bucket.bytes("q/other") == vec![4; 1000], "a foreign object stays");
+}
+
+/// Between the look and the copy somebody takes the key: what the store is told to copy is told to be new.
+#[test]
+fn what_takes_a_key_after_the_look_is_kept() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    for key in ["p/new", "p/taken", "p/ours", "q/ours"] {
+        bucket.hold(key, b"1234567".to_vec());
+    }
+    bucket.hold("q/taken", b"7654321".to_vec());
+    let mut looked = std::collections::HashSet::new();
+    bucket.hook(move |request| {
+        let is_first = request.method == "HEAD" && looked.insert(request.target.clone());
+        let is_late = is_first && request.path().contains("/q/");
+        is_late.then(|| Fault::Answer("404 Not Found", String::new()))
+    });
+    let run = moved(&bucket, &sandbox, "new\t\t7\ntaken\t\t7\nours\t\t7\n", "a.db");
+    let kept = "s3://b/q/taken exists and is not what the source has; it is kept";
+    run.fails(1, &[kept, "moved 1 object", "1 already there", "1 failed"]);
+    assert_eq!(bucket.bytes("q/taken"), b"7654321");
+    assert_eq!(bucket.bytes("q/new"), b"1234567");
+    let status = status_at(&sandbox.path("a.db"));
+    assert_eq!((status.failures.len(), &*status.failures[0].class), (1, "name"), "{status:?}");
+    // A store that does not know the condition copies by the look alone.
+    let refusals = [("501 Not Implemented", "NotImplemented"), ("400 Bad Request", "InvalidRequest")];
+    for (status, key) in refusals {
+        let xml = format!("<Error><Code>{key}</Code><Message>no</Message></Error>");
+        bucket.hook(move |request| {
+            let is_conditional = request.field("if-none-match").is_some();
+            (request.method == "PUT" && is_conditional).then(|| Fault::Answer(status, xml.clone()))
+        });
+        bucket.hold(&format!("p/{key}"), b"1234567".to_vec());
+        moved(&bucket, &sandbox, &format!("{key}\t\t7\n"), &format!("{key}.db")).succeeds();
+        assert_eq!(bucket.bytes(&format!("q/{key}")), b"1234567");
+    }
 }
 
 /// What stands for a folder is an object that another prefix can hold, as for `weir cp`.

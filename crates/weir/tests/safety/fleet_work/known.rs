@@ -1,10 +1,14 @@
 //! Faults that other fleets are known for, and that are not tested elsewhere; `docs/scale.md` lists all six.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use weir_fleet::ledger::database::Now;
+use weir_fleet::ledger::sqlite::SqliteDatabase;
+use weir_fleet::ledger::{FleetLedger, Patience, SqlLedger};
 
 use super::bed::MOST_MEMORY;
 use crate::support::http_servers::{Nginx, sandbox_with_www};
@@ -48,8 +52,11 @@ fn a_listing_in_no_order_is_planned_and_moved_whole() {
     }
 }
 
-/// A bucket of a million objects whose list does not come beyond its 80th page while it is held.
-fn endless_list(held: Arc<AtomicBool>) -> Server {
+/// Objects of [`long_list`].
+const LISTED: usize = 83_000;
+
+/// A bucket of so many objects whose list does not come beyond its 80th page while it is held.
+fn long_list(held: Arc<AtomicBool>) -> Server {
     Server::start(move |request, wire| {
         let pages =
             request.target.split(['?', '&']).find_map(|pair| pair.strip_prefix("continuation-token=t"));
@@ -65,20 +72,34 @@ fn endless_list(held: Arc<AtomicBool>) -> Server {
             )
         };
         let body = format!(
-            "<ListBucketResult>{}<IsTruncated>true</IsTruncated><KeyCount>1000</KeyCount>\
+            "<ListBucketResult>{}<IsTruncated>{}</IsTruncated><KeyCount>1000</KeyCount>\
              <NextContinuationToken>t{}</NextContinuationToken></ListBucketResult>",
             (0..1000).map(contents).collect::<String>(),
+            page + 1 < LISTED / 1000,
             page + 1
         );
         wire.answer("200 OK", &[("Content-Type", "application/xml")], body.as_bytes())
     })
 }
 
-/// fpsync#81: a run that was cut off at 26 % called itself complete.
+/// The ledger in the sandbox, whose planner is gone and its lease with it.
+fn without_its_planner(sandbox: &Sandbox) -> SqlLedger {
+    let later = Arc::new(AtomicI64::new(i64::MAX / 2));
+    let database = SqliteDatabase::open(&sandbox.path("l.db"), false, Now::Given(Arc::clone(&later)));
+    let patience = Patience { longest: Duration::from_secs(30), stop: Arc::default() };
+    let mut ledger = SqlLedger::new(Box::new(database.unwrap()), patience);
+    let ends = ledger.ends().unwrap();
+    let lease = ledger.begin(&ends, "a test", 5).unwrap();
+    later.store(0, Relaxed);
+    ledger.abandon(&lease).unwrap();
+    ledger
+}
+
+/// fpsync#81: a run that was cut off at 26 % called itself complete. The same command makes the plan whole.
 #[test]
-fn a_plan_whose_planner_was_killed_is_never_complete() {
+fn a_plan_whose_planner_was_killed_is_never_complete_and_is_gone_on_with() {
     let (sandbox, held) = (Sandbox::new(), Arc::new(AtomicBool::new(true)));
-    let server = endless_list(Arc::clone(&held));
+    let server = long_list(Arc::clone(&held));
     let words = ["fleet", "plan", "s3://b/p/", "/dev/null", "--ledger", "l.db"];
     let planner = weir_of(&sandbox, &server.url(""), &words).spawn();
     let status = || fleet(&sandbox, &["status", "--json"]).run();
@@ -97,6 +118,15 @@ fn a_plan_whose_planner_was_killed_is_never_complete() {
     let check = fleet(&sandbox, &["check"]).run();
     let said = String::from_utf8_lossy(&check.exits(1).stdout).into_owned();
     assert!(said.contains("the fleet is not at its end"), "{said}");
+    let mut ledger = without_its_planner(&sandbox);
+    prints(&weir_of(&sandbox, &server.url(""), &words).run(), &["of an interrupted plan"]);
+    let (mut count, mut names) = (0, HashSet::new());
+    let mut each = |source: &[u8]| {
+        count += 1;
+        names.insert(source.to_owned());
+    };
+    ledger.each_object(&mut |object| each(&object.source)).unwrap();
+    assert_eq!((count, names.len()), (LISTED, LISTED), "each object once");
 }
 
 /// juicefs#5769: memory without bound. And nothing is kept in `/dev/null`, but all is counted.

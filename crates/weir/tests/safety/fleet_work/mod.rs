@@ -134,6 +134,32 @@ fn sigterm_ends_what_is_held_and_sigint_gives_it_back() {
 }
 
 #[test]
+fn how_many_may_work_is_set_while_they_do() {
+    let bed = Bed::new(&vec![20_000; 200], 2).paced(200_000);
+    let workers: Vec<_> = (0..4).map(|_| bed.work(&["-c", "1"]).spawn()).collect();
+    let holders = || bed.status().workers.iter().filter(|worker| worker.leased > 0).count();
+    let set = |number: &str| {
+        let words = ["fleet", "set", "--workers", number, "--ledger", "plan.db"];
+        bed.sandbox.weir(support::WEIR, words).run().succeeds();
+    };
+    support::wait_for("four that work", || holders() == 4);
+    set("1");
+    support::wait_for("one alone", || holders() <= 1);
+    let moved = bed.status().moved.objects;
+    support::wait_for("some files more", || {
+        assert!(holders() <= 1, "another one was given a batch");
+        bed.status().moved.objects >= moved + 4
+    });
+    set("all");
+    support::wait_for("more than one", || holders() > 1);
+    bed.rushes();
+    for worker in workers {
+        worker.wait().succeeds();
+    }
+    bed.is_complete(200);
+}
+
+#[test]
 fn what_is_set_is_heard_while_it_works() {
     let bed = Bed::new(&vec![20_000; 60], 2).paced(100_000);
     let worker = bed.work(&["-c", "1"]).spawn();
