@@ -71,7 +71,9 @@ pub(crate) const RECEIVE_WINDOW: Story =
     Story { name: "a receive window", receive_buffer: Some(64 << 10), ..PLAIN };
 pub(crate) const READER: Story = Story { name: "a reader", reads: Some(2e6), ..PLAIN };
 pub(crate) const LOSS: Story = Story { name: "loss", loss: 0.01, ..PLAIN };
-pub(crate) const APPLICATION: Story = Story { name: "an application", writer: Writer::Paced(2e6), ..PLAIN };
+/// Long enough that its beginning, in which what is paced may as well be the path, is no quarter of it.
+pub(crate) const APPLICATION: Story =
+    Story { name: "an application", seconds: 5.0, writer: Writer::Paced(2e6), ..PLAIN };
 pub(crate) const SMALL_REQUESTS: Story =
     Story { name: "small requests", writer: Writer::Answers(8000), ..PLAIN };
 pub(crate) const SEND_BUFFER: Story =
