@@ -68,7 +68,10 @@ fn tells(story: Story, sender: &[&str], receiver: &[&str]) {
         // What was under way or unread at the end was captured and not read.
         let counted = ends.bytes * 98 / 100..ends.bytes + (2 << 20);
         assert!(counted.contains(&told), "{told} counted, {} read", ends.bytes);
-        assert!(wanted.contains(&&*limit(&record)), "{} at the {side}: {verdict}", story.name);
+        // A start that takes a quarter is named beside it.
+        let share = |limit: &str| record["verdict"]["shares"][limit].as_f64().unwrap_or_default();
+        let is_main = limit(&record) == "mixed" && wanted.iter().any(|limit| share(limit) > 0.5);
+        assert!(is_main || wanted.contains(&&*limit(&record)), "{} at the {side}: {verdict}", story.name);
         let innocent = record["verdict"]["innocent"].to_string();
         for unseen in ["send-buffer:", "cpu-core:", "disk:", "dirty-throttle:"] {
             assert!(!innocent.contains(unseen), "a capture does not show {unseen} {innocent}");
