@@ -28,6 +28,8 @@ PLACE = os.environ.get("WEIR_BENCH_DIR", "/var/tmp")
 
 def main() -> None:
     program = str(Path(sys.prefix) / "bin" / "weir")
+    lines = machine() | {"weir": first_line(program, "--version"), "file system": file_system(Path(PLACE).resolve())}
+    lines |= {"free memory": "measured as found", "settings": f"RUNS={RUNS} WEIR_BENCH_SIZE={SIZE}"}
     with tempfile.TemporaryDirectory(dir=PLACE) as folder:
         source = Path(folder, "source")
         source.mkdir()
@@ -55,10 +57,10 @@ def main() -> None:
                     if run:
                         times[name].append(took)
             server.terminate()
-    report(times, program)
+    report(times, lines)
 
 
-def report(times: dict[str, list[float]], program: str) -> None:
+def report(times: dict[str, list[float]], lines: dict[str, str]) -> None:
     """Keeps every run and the medians, says them, and ends with 1 where the goal is not held."""
     medians = {name: statistics.median(runs) for name, runs in times.items()}
     rows = [["", "wall", "times", "runs"]]
@@ -66,8 +68,6 @@ def report(times: dict[str, list[float]], program: str) -> None:
         wall = f"{duration(medians[name])} ({duration(min(runs))}-{duration(max(runs))})"
         rows.append([name, wall, f"{medians[name] / medians['command']:.3f}", str(len(runs))])
     goal = Goal("of the command's time, by the module", lambda of: of["module"] / of["command"], BOUND, at_most=True)
-    lines = machine() | {"weir": first_line(program, "--version"), "file system": file_system(Path(PLACE).resolve())}
-    lines |= {"free memory": "measured as found", "settings": f"RUNS={RUNS} WEIR_BENCH_SIZE={SIZE}"}
     folder, stamp = results_folder(lines)
     title = f"# Benchmark of {stamp}: {human(SIZE)} by weir.get and by the command"
     text = "\n".join([title, "", *markdown(rows), "", goal.line(medians), ""])

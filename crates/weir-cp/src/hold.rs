@@ -219,7 +219,7 @@ mod tests {
         if !handed.is_empty() {
             rights.push(SendAncillaryMessage::ScmRights(handed));
         }
-        // Whoever is turned away may be before he has said all.
+        // The door may close before all is said.
         let _ = sendmsg(&door, &[IoSlice::new(said)], &mut rights, SendFlags::NOSIGNAL);
         let _ = door.shutdown(std::net::Shutdown::Write);
         matches!(door.read(&mut [0]), Ok(1))

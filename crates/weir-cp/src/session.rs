@@ -135,7 +135,7 @@ pub struct Report {
 
 impl Report {
     /// Of a session that has not begun.
-    pub(crate) fn nothing() -> Report {
+    pub fn nothing() -> Report {
         Report {
             totals: Totals::default(),
             outcome: Ok(()),

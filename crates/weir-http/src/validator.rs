@@ -131,6 +131,13 @@ impl Validators {
     }
 }
 
+/// A time in whole seconds since 1970, if it is one that a field can have (1970 to 9999).
+pub fn http_time(seconds: i64) -> Option<SystemTime> {
+    const YEAR_10000: u64 = 253_402_300_800;
+    let seconds = u64::try_from(seconds).ok().filter(|&seconds| seconds < YEAR_10000)?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
 /// A time as a field writes it (section 5.6.7).
 pub fn http_date(time: SystemTime) -> String {
     httpdate::fmt_http_date(time)

@@ -53,15 +53,16 @@ pub(crate) struct Held<'a> {
 
 /// What to do about this limit, most useful first.
 pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
+    // Alone: time that a quota withheld need not have gone to other guests.
+    if let Some(advice) = for_quota(limit, held) {
+        return vec![advice];
+    }
     let mut all = for_limit(limit, held);
     all.extend(for_steal(limit, held));
     all
 }
 
 fn for_limit(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
-    if let Some(advice) = for_quota(limit, held) {
-        return vec![advice];
-    }
     if let Some(advice) = held.foreign().then(|| far::advise(limit, held)).flatten() {
         return advice;
     }
@@ -105,8 +106,7 @@ fn for_quota(limit: Limit, held: &Held<'_>) -> Option<Advice> {
 /// A core that the hypervisor gives to others is full however its work is split.
 fn for_steal(limit: Limit, held: &Held<'_>) -> Option<Advice> {
     const MUCH: f64 = 0.2;
-    // Time that a quota withheld need not have gone to other guests.
-    if limit != Limit::CpuCore || for_quota(limit, held).is_some() {
+    if limit != Limit::CpuCore {
         return None;
     }
     let steal = held.together.cpu.value().map(|cpu| cpu.steal).filter(|steal| *steal >= MUCH)?;
@@ -217,12 +217,12 @@ impl Held<'_> {
             return Vec::new();
         }
         // Where the user asked for more than there ever was work for, yet more have none either.
-        let facts = &self.evidence.facts;
-        if facts.lanes_fixed.is_some_and(|fixed| fixed > self.most_lanes()) {
+        let (facts, most) = (&self.evidence.facts, self.most_lanes());
+        if facts.lanes_fixed.is_some_and(|fixed| fixed > most) {
             return Vec::new();
         }
         let tried = self.evidence.trials.iter().map(|trial| trial.lanes_after.max(trial.lanes_before)).max();
-        let now = tried.unwrap_or(0).max(self.most_lanes());
+        let now = tried.unwrap_or(0).max(most);
         let Some(lanes) = self.allowed(now.saturating_mul(2), now) else { return Vec::new() };
         // On one machine the other end's work takes the place of ours, so no rate follows from ours.
         let predicted = (self.each() > 0.0 && !facts.peer_is_local).then(|| self.each() * f64::from(lanes));

@@ -15,7 +15,8 @@ use crate::process::{self, Pid};
 use crate::thread::{self, ThreadTimes, parse_wait_channel};
 use crate::waiting::{self, Call, Doing};
 
-/// Watches one thread. A look costs two reads of `/proc`, seldom three.
+/// Watches one thread. A look costs two reads of `/proc`; one more where neither tells what it does, and one
+/// where it seems to wait for a disk.
 #[derive(Debug)]
 pub struct ThreadProbe {
     pid: Pid,

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 pub fn as_get_error(error: StoreError) -> GetError {
     match error {
         StoreError::Http(error) => error,
+        StoreError::Answered { answer, .. } if answer.is_for_later() => *answer,
         StoreError::Credentials(words) => GetError::Credentials(words),
         other => GetError::Refused(other.to_string()),
     }

@@ -61,7 +61,7 @@ pub enum TreeError {
         /// The entry.
         name: Name,
     },
-    /// The unfinished file of the entry lost its name before it was complete.
+    /// The unfinished file of the entry lost its passing name before it got its own.
     #[error("the unfinished file of {name} at the target was {fate}; copy it again")]
     Unplaced {
         /// The entry.

@@ -79,7 +79,7 @@ fn is_to_all(told: &siginfo_t) -> bool {
 
 fn is_here_or_below(sender: Pid) -> bool {
     let tree = process::tree(process::Pid(std::process::id()));
-    tree.iter().any(|pid| i32::try_from(pid.0).is_ok_and(|pid| Pid::from_raw(pid) == Some(sender)))
+    tree.contains(&process::Pid(sender.as_raw_nonzero().get().unsigned_abs()))
 }
 
 /// Whether it may tell that the terminal has gone: the kernel says so to the leader of the terminal's

@@ -92,6 +92,12 @@ pub struct Log {
 }
 
 impl Journal {
+    /// A log of so many bytes behind byte `at`.
+    fn of(at: u64, seed: u32, length: u64) -> Journal {
+        let (next, full) = (AtomicU64::new(length), AtomicBool::new(false));
+        Journal { at, seed, next, earlier: length, full }
+    }
+
     /// Begins a log in `file` for `entry`.
     pub(crate) fn begin(file: &File, entry: &Entry) -> io::Result<Journal> {
         let at = blocks(entry.size()) * BLOCK;
@@ -99,13 +105,7 @@ impl Journal {
         file.write_all_at(&head, at)?;
         // What an earlier log left behind the head would not check, but may as well go.
         file.set_len(at + HEAD as u64)?;
-        Ok(Journal {
-            at,
-            seed: crc32c::crc32c(&head),
-            next: AtomicU64::new(HEAD as u64),
-            earlier: HEAD as u64,
-            full: AtomicBool::new(false),
-        })
+        Ok(Journal::of(at, crc32c::crc32c(&head), HEAD as u64))
     }
 
     /// Goes on with the log in `file`, if it is one of `entry` as it is.
@@ -117,9 +117,7 @@ impl Journal {
         let Some(log) = parse(BufReader::with_capacity(1 << 16, from), entry, &boot)? else {
             return Ok(None);
         };
-        let next = AtomicU64::new(log.length);
-        let full = AtomicBool::new(false);
-        let journal = Journal { at, seed: log.seed, next, earlier: log.length, full };
+        let journal = Journal::of(at, log.seed, log.length);
         let journal = if log.of_this_boot { journal } else { journal.renew(file, entry, &boot)? };
         Ok(Some((journal, log.there)))
     }
@@ -143,8 +141,7 @@ impl Journal {
             done += piece as u64;
         }
         file.set_len(self.at + end)?;
-        let (next, full) = (AtomicU64::new(end), AtomicBool::new(false));
-        let journal = Journal { at: self.at, seed, next, earlier: end, full };
+        let journal = Journal::of(self.at, seed, end);
         for mark in [SYNC, SYNCED] {
             journal.write(file, mark, &[0; 32], 0)?;
         }
@@ -342,9 +339,7 @@ mod tests {
         let before = head(&entry, &[b'0'; 36]);
         let seed = crc32c::crc32c(&before);
         file.write_all_at(&before, 8 * BLOCK).unwrap();
-        let next = AtomicU64::new(HEAD as u64);
-        let full = AtomicBool::new(false);
-        let earlier = Journal { at: 8 * BLOCK, seed, next, earlier: HEAD as u64, full };
+        let earlier = Journal::of(8 * BLOCK, seed, HEAD as u64);
         earlier.add(&file, 0, &[7; 32]).unwrap();
         earlier.add_zeros(&file, 1..3).unwrap();
         for index in [SYNC, 4, SYNCED, 5] {

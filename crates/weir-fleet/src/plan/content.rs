@@ -118,12 +118,14 @@ fn compared_there(
     let Some(looked) = to.store.lists().look(caller, key, None, None).map_err(cannot)? else {
         return Ok(Some("is not there".to_owned()));
     };
+    let mut known = None;
     if let Some(digest) = digest {
         let expected = expected(digest)?;
         let found = to.digest(caller, &looked, expected.algorithm(), &|| ()).map_err(cannot)?;
         if !expected.matches(&found) {
             return Ok(Some(lacks(&expected)));
         }
+        known = Some((expected.algorithm(), found));
     }
     let Some(from) = from else { return Ok(None) };
     let (file, size) = open(from)?;
@@ -133,7 +135,10 @@ fn compared_there(
     }
     let algorithm = content::digest_of(&looked).map_or(Algorithm::SHA256, |(algorithm, _)| algorithm);
     let Some(own) = digest_of_file(&file, algorithm, size, stop)? else { return Ok(None) };
-    let found = to.digest(caller, &looked, algorithm, &|| ()).map_err(cannot)?;
+    let found = match known {
+        Some((of, found)) if of == algorithm => found,
+        _ => to.digest(caller, &looked, algorithm, &|| ()).map_err(cannot)?,
+    };
     if found == own { Ok(None) } else { differs() }
 }
 

@@ -145,6 +145,7 @@ impl<'a> Across<'a> {
                 format!("{}{key} is not there", self.from.shown),
             ));
         };
+        let looked = Looked { listed: Listed { key: key.clone(), ..looked.listed }, ..looked };
         let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None, is_exact: false };
         if let Some(detail) = pinned.differs(Some(looked.listed.size), looked.listed.etag.as_deref(), None) {
             let reason = format!("{}{key}: {detail}; make a new plan for it", self.from.shown);
@@ -160,8 +161,7 @@ impl<'a> Across<'a> {
             return Ok(end);
         }
         heard.hand.waits();
-        let from = Listed { key: key.clone(), ..looked.listed.clone() };
-        let end = match self.copy(caller, (&looked, &from), &to, heard) {
+        let end = match self.copy(caller, &looked, &to, heard) {
             // Somebody has taken the key since the look, or this copy did, and its answer was lost.
             Err(error) if error.is_condition() => {
                 self.taken(caller, &looked, &to, heard).and_then(|end| end.ok_or(error))
@@ -195,13 +195,13 @@ impl<'a> Across<'a> {
     fn copy(
         &self,
         caller: &mut Caller<'_>,
-        (looked, from): (&Looked, &Listed),
+        looked: &Looked,
         to: &str,
         heard: Heard<'_>,
     ) -> Result<TaskEnd, StoreError> {
         let copy = |caller: &mut Caller<'_>, condition: &Condition| {
             let carries = |bytes| heard.carries(bytes);
-            self.to.store.copies().copy(caller, &self.from.bucket, from, (to, condition), &carries)
+            self.to.store.copies().copy(caller, &self.from.bucket, &looked.listed, (to, condition), &carries)
         };
         let refused = match self.is_unconditional.load(Relaxed) {
             true => None,

@@ -6,13 +6,13 @@
 //! whoever writes the file takes it away. Without it nothing tells a whole file from one that another program
 //! left unfinished, so a server's "not modified" alone is not believed.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use url::Url;
 use weir_codec::digest::Algorithm;
 use weir_codec::hex;
-use weir_http::validator::{Validators, equal_weak, http_date};
+use weir_http::validator::{Validators, equal_weak, http_date, http_time};
 use weir_tree::entry::Xattr;
 use weir_tree::xattr::At;
 use weir_units::instant;
@@ -26,9 +26,6 @@ use crate::version::Version;
 /// none, the URL by its digest; `1 SIZE SECONDS NANOSECONDS ETAG` without a URL; 3 for 2 where the bytes are
 /// coded.
 const WORD: &[u8] = b"user.weir.version";
-
-/// In seconds since 1970: no field has a time from then on. One before 1970 is none that is compared.
-const YEAR_10000: u64 = 253_402_300_800;
 
 /// What a complete file is told of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +108,7 @@ impl Stamp {
     /// What the file at `target` says; `None` where there is none, or its time is none that a server knows.
     pub fn read(target: &Target) -> Option<Stamp> {
         let stat = target.look().ok()?.filter(|stat| kind(stat) == FileType::RegularFile)?;
-        let since_epoch = u64::try_from(stat.st_mtime).ok().filter(|seconds| *seconds < YEAR_10000)?;
-        let modified = UNIX_EPOCH + Duration::from_secs(since_epoch);
+        let modified = http_time(stat.st_mtime)?;
         let word = attributes_of(target).value(WORD).ok().flatten();
         let word = word.and_then(|word| String::from_utf8(word.value().to_vec()).ok());
         let held = word.as_deref().and_then(|word| held(word, &stat));
@@ -226,6 +222,8 @@ fn digest_of(url: &Url) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use weir_http::Fields;
 
     use super::*;
@@ -285,7 +283,8 @@ mod tests {
     fn a_time_that_no_field_has_is_asked_of_nobody() {
         let (folder, target) = file(5);
         let own = std::fs::File::options().write(true).open(folder.path().join("x")).unwrap();
-        for time in [UNIX_EPOCH - Duration::from_secs(1), UNIX_EPOCH + Duration::from_secs(YEAR_10000)] {
+        let year_10000 = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        for time in [UNIX_EPOCH - Duration::from_secs(1), year_10000] {
             own.set_modified(time).unwrap();
             // Some file systems have no such time, and give the nearest.
             let is_kept = own.metadata().unwrap().modified().unwrap() == time;

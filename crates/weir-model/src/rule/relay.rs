@@ -79,7 +79,7 @@ pub(crate) fn may_wait_locally(interval: &Interval, context: &Context<'_>) -> bo
         thread.looks == 0 || thread.share(waits) >= 0.5
     };
     let is_held = |lane: &LaneInterval| {
-        owes || (lane.sender.value().is_some_and(|seen| starves(seen, lane))
+        owes || (lane.sender.value().is_some_and(|seen| !holds(seen, lane))
             && !is_peers(lane, interval, context))
     };
     around.share(around.local) >= 0.3
@@ -229,11 +229,6 @@ fn holds(out: &SenderInterval, lane: &LaneInterval) -> bool {
     !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
 }
 
-/// The connection out has nothing to send, and does not hold its writer.
-fn starves(out: &SenderInterval, lane: &LaneInterval) -> bool {
-    out.looks > 0 && 2 * u64::from(out.nothing_unsent) >= u64::from(out.looks) && !holds(out, lane)
-}
-
 /// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that
 /// is a quarter of what fits.
 fn unread(lane: &LaneInterval) -> bool {
@@ -299,7 +294,7 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
     for lane in &interval.lanes {
         let Some(seen) = lane.sender.value().filter(|seen| seen.looks > 0) else { continue };
         flows += 1;
-        let Some(thread) = lane.thread.value().filter(|_| starves(seen, lane)) else { continue };
+        let Some(thread) = lane.thread.value().filter(|_| !holds(seen, lane)) else { continue };
         let reads = thread.share(thread.found.pipe_empty) >= 0.5;
         starved += u32::from(reads || thread.share(thread.found.polling) >= 0.5);
         sure |= reads;

@@ -11,6 +11,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use weir_http::request_target::Path as Target;
+use weir_http::validator::http_time;
 
 use crate::source::Source;
 use crate::{Config, Content, ServeError};
@@ -112,13 +113,6 @@ pub(crate) fn open(config: &Config) -> Result<Box<dyn Resolve>, ServeError> {
 /// Directories first, then by name, as people look for them.
 fn sort(items: &mut [Item]) {
     items.sort_by(|a, b| b.is_directory.cmp(&a.is_directory).then_with(|| a.name.cmp(&b.name)));
-}
-
-/// A time in whole seconds, if it is one that an HTTP date can express (1970 to 9999).
-fn http_time(seconds: i64) -> Option<SystemTime> {
-    const YEAR_10000: u64 = 253_402_300_800;
-    let seconds = u64::try_from(seconds).ok().filter(|&seconds| seconds < YEAR_10000)?;
-    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

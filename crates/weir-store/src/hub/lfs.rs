@@ -25,6 +25,7 @@ use super::tokens::basic_of;
 use crate::caller::{Caller, refusal};
 use crate::credentials::Used;
 use crate::error::StoreError;
+use crate::refusal::as_get_error;
 
 /// The most bytes of a pointer (docs/spec.md: "must be less than 1024 bytes").
 pub const MAX_POINTER: u64 = 1024;
@@ -275,9 +276,7 @@ impl Authorizer for LfsAuthorizer {
             }
             Ok(Some(next)) => Ok(Mend::At(Box::new(next))),
             Ok(None) => Ok(Mend::No),
-            Err(StoreError::Http(error)) => Err(error),
-            Err(StoreError::Answered { answer, .. }) if answer.is_for_later() => Err(*answer),
-            Err(other) => Err(GetError::Refused(other.to_string())),
+            Err(error) => Err(as_get_error(error)),
         }
     }
 

@@ -430,7 +430,6 @@ pub fn exit_code(report: &Report) -> u8 {
 #[cfg(test)]
 mod tests {
     use weir_cp::wire::message::Totals;
-    use weir_model::evidence::Evidence;
 
     use super::*;
 
@@ -439,18 +438,7 @@ mod tests {
         Report {
             totals: Totals { bytes, kept, ..Totals::default() },
             outcome: Err(CopyError::Lost { host: "far".to_owned(), why: None }),
-            problems: Problems::default(),
-            elapsed: Duration::ZERO,
-            moving: Duration::ZERO,
-            way: None,
-            tried: Vec::new(),
-            strangers: 0,
-            lanes: 0,
-            cipher: None,
-            codecs: Vec::new(),
-            forecast: None,
-            controls: Vec::new(),
-            evidence: Evidence::default(),
+            ..Report::nothing()
         }
     }
 

@@ -146,7 +146,8 @@ pub fn of_end(error: anyhow::Error, end: End) -> anyhow::Error {
 }
 
 impl StoreEnd {
-    fn open(
+    /// Opens the bucket of `url`, which is this end.
+    pub fn open(
         words: EndWords<'_>,
         end: End,
         url: &StoreUrl,

@@ -90,15 +90,10 @@ fn a_server_ends_with_its_terminal() {
     const TELLS: &str = "trap 'kill -HUP $!; wait $!; exit $?' HUP; ";
     for (before, run, ends) in [("", "exec", true), ("trap '' HUP; ", "exec", false), (TELLS, "", true)] {
         let sandbox = sandbox();
-        let (near, terminal) = support::terminal();
         let after = if run.is_empty() { "& wait" } else { "" };
         let script =
             format!("{before}{run} {WEIR} serve -v www --listen 127.0.0.1:0 </dev/null >out 2>said {after}");
-        // setsid makes its stdin the controlling terminal.
-        let mut weir = sandbox.weir("setsid", ["-c", "sh", "-c", &script]);
-        // One that nobody has open is no session's terminal any more: a shell has it.
-        weir.command.stdin(terminal.try_clone().unwrap());
-        let running = weir.spawn();
+        let (near, _terminal, running) = support::on_terminal(&sandbox, &script);
         let serves = || String::from_utf8_lossy(&sandbox.read("out")).contains("serving");
         wait_for("its handler", || sandbox.path("out").exists() && serves());
         drop(near);

@@ -38,7 +38,7 @@ pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir, unfolded};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, LoggedRequest, Request, Server, Wire};
 pub(crate) use sshd::{Special, Sshd};
-pub(crate) use terminal::terminal;
+pub(crate) use terminal::{on_terminal, terminal};
 
 /// A test that waits this long for anything has failed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);

@@ -23,7 +23,7 @@ fn stdout(run: &Run) -> String {
 }
 
 /// Whether this machine lets this user make paths.
-fn possible(sandbox: &Sandbox) -> bool {
+pub(crate) fn possible(sandbox: &Sandbox) -> bool {
     let run = shell(sandbox, &[], "exit 0").run();
     if !run.status.success() {
         skip(&run.stderr);
@@ -31,7 +31,7 @@ fn possible(sandbox: &Sandbox) -> bool {
     run.status.success()
 }
 
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let found = std::process::Command::new(program).arg("--version").stdout(Stdio::null()).status();
     if found.is_err() {
         skip(&format!("{program} is not installed"));

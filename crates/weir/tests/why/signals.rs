@@ -1,13 +1,13 @@
 //! Signals of a command that weir runs: Ctrl-C and kill(1) each come to it once.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use crate::lab_shell::{has, possible};
 use crate::support;
 
 use std::io::Write;
-use std::process::Stdio;
 
 use rustix::process::Signal;
-use support::{Sandbox, WEIR, skip, wait_for};
+use support::{Sandbox, WEIR, wait_for};
 
 /// Counts SIGINT until SIGTERM comes, and ends with the count. Of several that wait SIGINT is the first.
 const COUNTS: &str = "import signal, sys
@@ -34,13 +34,8 @@ fn counts_one(words: &str, sender: &Sender, stdin: &str) {
     let sandbox = Sandbox::new();
     sandbox.write("counts.py", COUNTS);
     let script = format!("exec {WEIR} {words} -- python3 counts.py 2>said {stdin}");
-    let (near, terminal) = support::terminal();
+    let (near, terminal, running) = support::on_terminal(&sandbox, &script);
     let mut near = std::fs::File::from(near);
-    // setsid makes its stdin the controlling terminal.
-    let mut weir = sandbox.weir("setsid", ["-c", "sh", "-c", &script]);
-    // One that nobody has open is no session's terminal any more: a shell has it.
-    weir.command.stdin(terminal.try_clone().unwrap());
-    let running = weir.spawn();
     let has_said = |word: &str| String::from_utf8_lossy(&sandbox.read("said")).contains(word);
     wait_for("the command", || sandbox.path("said").exists() && has_said("ready"));
     wait_for("its handler", || running.catches(Signal::INT));
@@ -56,13 +51,11 @@ fn counts_one(words: &str, sender: &Sender, stdin: &str) {
 
 #[test]
 fn an_interrupt_comes_once() {
-    if std::process::Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return skip("there is no python3");
+    if !has("python3") {
+        return;
     }
-    let can_lab = Sandbox::new().weir(WEIR, ["lab", "shell", "--", "true"]).run().status.success();
     for words in ["why -q", "lab shell"] {
-        if words == "lab shell" && !can_lab {
-            skip("no lab here");
+        if words == "lab shell" && !possible(&Sandbox::new()) {
             continue;
         }
         counts_one(words, &Sender::Terminal, "");
@@ -76,8 +69,8 @@ fn an_interrupt_comes_once() {
 #[test]
 fn an_interrupt_before_there_is_a_command_is_not_lost() {
     let sandbox = Sandbox::new();
-    if !sandbox.weir(WEIR, ["lab", "shell", "--", "true"]).run().status.success() {
-        return skip("no lab here");
+    if !possible(&sandbox) {
+        return;
     }
     assert!(std::process::Command::new("mkfifo").arg(sandbox.path("trace")).status().unwrap().success());
     let running = sandbox.weir(WEIR, ["lab", "shell", "--trace", "trace", "--", "touch", "it-ran"]).spawn();

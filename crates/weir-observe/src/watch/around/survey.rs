@@ -55,6 +55,7 @@ pub(super) struct Survey {
     resolvers: Vec<String>,
     other_sockets: bool,
     local_peer: bool,
+    listens: bool,
     missing: Option<String>,
     read: Option<Instant>,
     /// The processes whose descriptors these are.
@@ -145,6 +146,8 @@ impl Survey {
             }
         }
         self.listening = served.inodes().collect();
+        let mut sockets = self.tables.values().flat_map(|table| table.sockets.values());
+        self.listens = sockets.any(|inode| self.listening.contains(inode));
         self.pipes = self.ends();
         self.sort_sockets(lanes, now);
         self.cost = thread_cpu_now().saturating_sub(start);
@@ -290,8 +293,7 @@ impl Survey {
 
     /// A socket is open at which clients may come.
     pub(super) fn listens(&self) -> bool {
-        let mut sockets = self.tables.values().flat_map(|table| table.sockets.values());
-        sockets.any(|inode| self.listening.contains(inode))
+        self.listens
     }
 
     /// The ends of pipes that the subject holds, other than those that only wake its own threads.

@@ -128,28 +128,15 @@ fn files(job: &ChainJob, report: &ChainReport) -> Vec<FileRecord> {
 
 #[cfg(test)]
 mod tests {
-    use weir_cp::problems::Problems;
     use weir_cp::wire::message::Totals;
-    use weir_model::evidence::Evidence;
 
     use super::*;
 
     fn host(bytes: u64, moving: u64, elapsed: Option<u64>) -> HostReport {
         let report = Report {
             totals: Totals { bytes, ..Totals::default() },
-            outcome: Ok(()),
-            problems: Problems::default(),
-            elapsed: Duration::ZERO,
             moving: Duration::from_secs(moving),
-            way: None,
-            tried: Vec::new(),
-            strangers: 0,
-            lanes: 0,
-            cipher: None,
-            codecs: Vec::new(),
-            forecast: None,
-            controls: Vec::new(),
-            evidence: Evidence::default(),
+            ..Report::nothing()
         };
         HostReport {
             report: Some(report),

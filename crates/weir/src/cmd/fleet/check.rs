@@ -21,7 +21,8 @@ use weir_store::environment::End;
 use super::ends::{Asking, Planned, PlannedEnd, listed};
 use super::work::below;
 use crate::args::FleetCheck;
-use crate::cmd::asked_store::{self, StoreWay};
+use crate::cmd::asked_store;
+use crate::cmd::store_ends::{EndWords, StoreEnd};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::voice::{Printed, Usage};
 
@@ -174,12 +175,11 @@ fn contents(ledger: &mut SqlLedger, planned: &Planned, asking: &Asking<'_>) -> a
             return Err(Usage(why.to_owned()).into());
         }
     };
-    let way = StoreWay::of_end((asking.ends, End::Target), asking.network, asking.stop)?;
-    let store = way.open_by(asking.ends.flags(End::Target, asking.store)?, url)?;
-    let http = way.http(&[&store]);
+    let words = EndWords { both: asking.store, ends: asking.ends, network: asking.network };
+    let end = StoreEnd::open(words, End::Target, url, asking.stop)?;
     let clock = StageClock::new(Instant::now());
-    let caller = Box::new(Caller::new(asked_store::caller(&http, &clock, asking.stop)));
-    each_content(ledger, planned, ContentTarget::Store(below(&store, url), caller), asking.stop)
+    let caller = Box::new(Caller::new(asked_store::caller(&end.http, &clock, asking.stop)));
+    each_content(ledger, planned, ContentTarget::Store(below(&end, url), caller), asking.stop)
 }
 
 fn each_content(

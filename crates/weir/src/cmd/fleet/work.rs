@@ -35,7 +35,7 @@ use weir_units::{Bytes, counted, human_duration};
 use super::ends::{Asking, Planned, PlannedEnd};
 use crate::args::{FleetWork, VERSION};
 use crate::cmd::asked_store;
-use crate::cmd::store_ends::{EndWords, Kinship, StoreEnds};
+use crate::cmd::store_ends::{EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -141,30 +141,23 @@ impl Planned {
                 Box::new(Fetch::new(from, to, &way.http, &way.buckets, lanes)?)
             }
             (PlannedEnd::Path(from), PlannedEnd::Store(to), Some(StoreEnds::Target(target))) => {
-                Box::new(Send::new(from, below(&target.store, to), &target.http, sending(work)))
+                Box::new(Send::new(from, below(target, to), &target.http, sending(work)))
             }
             (PlannedEnd::Web(base), PlannedEnd::Store(to), Some(StoreEnds::Target(target))) => {
                 let from = ThroughSource::Web(Url::parse(base)?);
-                Box::new(Through::new(
-                    (from, &way.http),
-                    (below(&target.store, to), &target.http),
-                    sending(work),
-                ))
+                Box::new(Through::new((from, &way.http), (below(target, to), &target.http), sending(work)))
             }
             (
                 PlannedEnd::Store(from),
                 PlannedEnd::Store(to),
                 Some(StoreEnds::Both { source, target, kinship }),
             ) => match kinship {
-                Kinship::One => Box::new(Across::new(
-                    below(&source.store, from),
-                    below(&target.store, to),
-                    &target.http,
-                    lanes,
-                )),
+                Kinship::One => {
+                    Box::new(Across::new(below(source, from), below(target, to), &target.http, lanes))
+                }
                 Kinship::None | Kinship::Estranged => {
-                    let from = ThroughSource::Store(below(&source.store, from));
-                    let (from, to) = ((from, &source.http), (below(&target.store, to), &target.http));
+                    let from = ThroughSource::Store(below(source, from));
+                    let (from, to) = ((from, &source.http), (below(target, to), &target.http));
                     Box::new(Through::new(from, to, sending(work)))
                 }
             },
@@ -181,9 +174,10 @@ impl Planned {
 }
 
 /// The prefix that `url` names, at its store.
-pub fn below(store: &Arc<dyn Store>, url: &StoreUrl) -> StorePrefix {
+pub fn below(end: &StoreEnd, url: &StoreUrl) -> StorePrefix {
     let shown = url.with_key("").to_string();
-    StorePrefix { store: Arc::clone(store), bucket: url.bucket.clone(), prefix: prefix_of(url), shown }
+    let store: Arc<dyn Store> = Arc::clone(&end.store);
+    StorePrefix { store, bucket: url.bucket.clone(), prefix: prefix_of(url), shown }
 }
 
 fn sending(work: &FleetWork) -> SendManner {
